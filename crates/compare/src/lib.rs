@@ -1,0 +1,1 @@
+//! Experiments: plan, blocks, schedule, verdicts.

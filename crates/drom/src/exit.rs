@@ -1,0 +1,28 @@
+//! What an exit status of `drom` means: the same for every verb.
+
+use std::process::ExitCode;
+
+/// One entry a meaning; `drom --help` and the manual list them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// What was asked was done.
+    Done = 0,
+    /// It could not be done; the reason is on stderr.
+    Failed = 1,
+    /// The command line or a plan or configuration file is wrong.
+    Usage = 2,
+    /// Measured, but a self-check failed (the client was the limit, say): the numbers are doubtful.
+    Doubtful = 3,
+    /// `drom compare --gate`: a variant is worse than the baseline.
+    Worse = 4,
+    /// `drom compare --gate`: neither worse nor equivalent could be shown.
+    Inconclusive = 5,
+    /// Stopped by Ctrl-C; what was measured so far was printed.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}

@@ -1,0 +1,40 @@
+//! `drom`: runs, races and explains Perl web code. This file is flags and one match over verbs;
+//! each verb has a file of its own beside it.
+
+mod exit;
+mod verbs;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Run, race and explain Perl web code.
+#[derive(Parser)]
+#[command(name = "drom", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+struct Command {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Serve(verbs::serve::Args),
+    Load(verbs::load::Args),
+    Compare(verbs::compare::Args),
+    Report(verbs::report::Args),
+}
+
+const EXIT_CODES: &str = "\
+Exit status: 0 done; 1 failed; 2 wrong flags, plan or configuration; 3 measured, but a self-check
+failed; 4 worse and 5 inconclusive (compare --gate); 130 stopped by Ctrl-C.";
+
+fn main() -> ExitCode {
+    let command = Command::parse();
+    match command.verb {
+        Verb::Serve(args) => verbs::serve::run(args),
+        Verb::Load(args) => verbs::load::run(args),
+        Verb::Compare(args) => verbs::compare::run(args),
+        Verb::Report(args) => verbs::report::run(args),
+    }
+    .into()
+}

@@ -1,0 +1,6 @@
+//! One file a verb: its flags and the glue to the room that does the work.
+
+pub mod compare;
+pub mod load;
+pub mod report;
+pub mod serve;

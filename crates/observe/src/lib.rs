@@ -1,0 +1,4 @@
+//! Processes and the machine, read from `/proc` and cgroups, and the one clock of the project.
+//! Knows nothing of Perl or HTTP.
+
+pub mod clock;

@@ -1,0 +1,1 @@
+//! The embedded interpreter. Knows nothing of the HTTP wire format.

@@ -1,0 +1,1 @@
+//! The server: configuration, connections, dispatch, supervision of workers.

@@ -1,0 +1,1 @@
+//! The rules of the house, kept by `tests/tidy.rs`.
