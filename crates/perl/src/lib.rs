@@ -1,1 +1,18 @@
-//! The embedded interpreter. Knows nothing of the HTTP wire format.
+//! The embedded interpreter: libperl behind a small C shim.
+//!
+//! Central nouns: [`Interpreter`] runs handlers and scripts for one [`Exchange`] at a time; [`zygote`] forks
+//! CGI children out of a perl that waits inside its own start. Knows nothing of the HTTP wire format.
+//!
+//! Invariant: Perl's exceptions are long jumps and never cross a Rust frame; see `shim/shim.h`.
+
+mod exchange;
+mod host;
+mod interpreter;
+mod shim;
+mod table;
+pub mod zygote;
+
+pub use exchange::{Command, Exchange, Number, TableKind, Text};
+pub use interpreter::{Call, End, Handler, Interpreter, Outcome, RunFlags, Source};
+pub use shim::{Unavailable, available};
+pub use table::Table;

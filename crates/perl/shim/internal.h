@@ -1,0 +1,46 @@
+/* internal.h - what the files of the shim share; nothing here crosses the border. */
+#ifndef DROM_INTERNAL_H
+#define DROM_INTERNAL_H
+
+#define DROM_BUILDING_SHIM
+#define PERL_NO_GET_CONTEXT
+#include <EXTERN.h>
+#include <perl.h>
+#include <XSUB.h>
+#include "shim.h"
+
+/* State of the one interpreter of this process. Perl's memory owns every SV here. */
+typedef struct {
+    const drom_host *host;
+    uint64_t current;     /* request being run; 0: none */
+    int flags;            /* its drom_run_flags */
+    SV *request;          /* its $r, or NULL */
+    HV *pnotes;           /* its pnotes, or NULL */
+    AV *cleanups;         /* pairs (code, argument), or NULL */
+    AV *script_ends;      /* END blocks met while a script compiles, or NULL */
+    volatile sig_atomic_t interrupted;
+    int timed_out;
+    int in_zygote;
+    int forked;           /* 1 in the child of a script's fork() */
+} drom_state;
+
+extern drom_state drom;
+extern PerlInterpreter *drom_perl;
+
+void drom_boot_request(pTHX);
+void drom_boot_table(pTHX);
+void drom_boot_util(pTHX);
+void drom_hook_processes(void);
+
+void drom_io_register(pTHX);
+void drom_io_open(pTHX);
+void drom_io_close(pTHX);
+void drom_env_fill(pTHX_ HV *env, uint64_t r);
+void drom_env_export(pTHX);
+
+SV *drom_request_object(pTHX_ const char *class);
+SV *drom_table_object(pTHX_ uint64_t table, int owned);
+uint64_t drom_request_id(pTHX_ SV *object);
+SV *drom_sv(pTHX_ drom_str text);
+
+#endif

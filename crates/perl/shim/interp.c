@@ -1,0 +1,651 @@
+/* interp.c - the life of the interpreter: start, resolve, compile, run, end.
+ *
+ * Every entry goes through `protect`, which holds the JMPENV: die, exit and time-out end there.
+ * exit() is Perl's own: it jumps past every eval to our JMPENV, so `eval { exit }` exits the script.
+ */
+#include "internal.h"
+#include <unistd.h>
+
+drom_state drom;
+PerlInterpreter *drom_perl;
+
+static SV *death;         /* text of the last error */
+static despatch_signals_proc_t usual_signals;
+
+EXTERN_C void boot_DynaLoader(pTHX_ CV *cv);
+
+typedef void (*body_fn)(pTHX_ void *argument);
+
+/* ---- dying ------------------------------------------------------------------------------------ */
+
+static void set_death(pTHX_ drom_result *out, int end, SV *message)
+{
+    if (!death)
+        death = newSVpvs("");
+    sv_setsv(death, message);
+    if (SvROK(death)) /* an exception object: its string form, or its class */
+        sv_setsv(death, sv_2mortal(newSVpvf("%" SVf, SVfARG(message))));
+    STRLEN len;
+    out->end = end;
+    out->message = SvPV(death, len);
+    out->message_len = len;
+}
+
+/* Text of a stringified $@; stringifying may itself die, so it has an eval of its own. */
+static void take_error(pTHX_ drom_result *out)
+{
+    SV *error = ERRSV;
+    if (drom.timed_out) {
+        out->end = DROM_TIMED_OUT;
+        out->message = death ? SvPVX(death) : "timed out";
+        out->message_len = death ? SvCUR(death) : 9;
+    } else if (SvTRUE_nomg(error)) {
+        set_death(aTHX_ out, DROM_DIED, error);
+    }
+}
+
+static void append_stack(pTHX_ SV *text)
+{
+    sv_catpvf(text, " at %s line %lu.\n", CopFILE(PL_curcop) ? CopFILE(PL_curcop) : "?",
+              (unsigned long)CopLINE(PL_curcop));
+    for (I32 level = 0; level < 64; level++) {
+        const PERL_CONTEXT *cx = caller_cx(level, NULL);
+        if (!cx)
+            break;
+        const char *what = "(eval)";
+        SV *name = NULL;
+        if (CxTYPE(cx) == CXt_SUB && cx->blk_sub.cv) {
+            GV *gv = CvGV(cx->blk_sub.cv);
+            if (gv && isGV(gv)) {
+                name = sv_newmortal();
+                gv_efullname4(name, gv, NULL, FALSE);
+                what = SvPV_nolen(name);
+            }
+        }
+        sv_catpvf(text, "\t%s called at %s line %lu\n", what,
+                  CopFILE(cx->blk_oldcop) ? CopFILE(cx->blk_oldcop) : "?", (unsigned long)CopLINE(cx->blk_oldcop));
+    }
+}
+
+/* Perl calls this between two ops when PL_sig_pending is set. */
+static void signals(pTHX)
+{
+    if (drom.interrupted) {
+        drom.interrupted = 0;
+        if (!drom.timed_out) {
+            if (!death)
+                death = newSVpvs("");
+            sv_setpvs(death, "stopped");
+            append_stack(aTHX_ death);
+            drom.timed_out = 1;
+        }
+        PL_sig_pending = 0;
+        for (int i = 1; i < SIG_SIZE; i++)
+            if (PL_psig_pend[i])
+                PL_sig_pending = 1;
+        croak("Drom: the request ran too long\n");
+    }
+    usual_signals(aTHX);
+}
+
+void drom_interrupt(void)
+{
+    dTHXa(drom_perl);
+    if (!drom.current)
+        return;
+    drom.interrupted = 1;
+    PL_sig_pending = 1;
+}
+
+/* ---- the one door into Perl ------------------------------------------------------------------- */
+
+/* The child of a script's fork() ends here, not in the worker's loop. */
+static void leave_child(pTHX_ int status)
+{
+    if (!drom.forked)
+        return;
+    PerlIO_flush(NULL);
+    _exit(status);
+}
+
+static void protect(pTHX_ body_fn body, void *argument, drom_result *out)
+{
+    dJMPENV;
+    int jump;
+    I32 scope = PL_scopestack_ix;
+    memset(out, 0, sizeof *out);
+    JMPENV_PUSH(jump);
+    switch (jump) {
+    case 0:
+        body(aTHX_ argument);
+        break;
+    case 1: /* failure without an exit status */
+        STATUS_ALL_FAILURE;
+        /* FALLTHROUGH */
+    case 2: /* exit */
+        while (PL_scopestack_ix > scope)
+            LEAVE;
+        FREETMPS;
+        if (PL_curstash != PL_defstash) {
+            SvREFCNT_dec(PL_curstash);
+            PL_curstash = (HV *)SvREFCNT_inc(PL_defstash);
+        }
+        out->end = DROM_EXITED;
+        out->status = STATUS_EXIT;
+        leave_child(aTHX_ out->status);
+        break;
+    default: /* a die that no eval caught; ours are all under G_EVAL, so only the compiler comes here */
+        POPSTACK_TO(PL_mainstack);
+        dounwind(-1);
+        while (PL_scopestack_ix > scope)
+            LEAVE;
+        FREETMPS;
+        set_death(aTHX_ out, DROM_DIED, ERRSV);
+        break;
+    }
+    JMPENV_POP;
+    if (out->end == DROM_EXITED && drom.timed_out)
+        out->end = DROM_RETURNED;
+    if (out->end == DROM_RETURNED)
+        take_error(aTHX_ out);
+    CLEAR_ERRSV();
+}
+
+/* ---- start ------------------------------------------------------------------------------------ */
+
+static void boot(pTHX)
+{
+    newXS("DynaLoader::boot_DynaLoader", boot_DynaLoader, "shim");
+    if (drom.in_zygote)
+        return;
+    drom_io_register(aTHX);
+    drom_boot_table(aTHX);
+    drom_boot_request(aTHX);
+    drom_boot_util(aTHX);
+}
+
+int drom_abi(void) { return DROM_SHIM_ABI; }
+
+int drom_start(const drom_host *host, int argc, char **argv, char **env, drom_result *out)
+{
+    memset(out, 0, sizeof *out);
+    drom.host = host;
+    PERL_SYS_INIT3(&argc, &argv, &env);
+    drom_hook_processes();
+    PerlInterpreter *my_perl = drom_perl = perl_alloc();
+    if (!my_perl)
+        return 1;
+    PERL_SET_CONTEXT(my_perl);
+    perl_construct(my_perl);
+    PL_perl_destruct_level = 0;
+    PL_exit_flags |= PERL_EXIT_DESTRUCT_END;
+    usual_signals = PL_signalhook;
+    PL_signalhook = signals;
+    int failed = perl_parse(my_perl, boot, argc, argv, NULL);
+    if (!failed) {
+        AV *ends = PL_endav; /* the END blocks of start-up code run when a worker ends, not now */
+        PL_endav = NULL;
+        failed = perl_run(my_perl);
+        PL_endav = ends;
+    }
+    if (failed)
+        set_death(aTHX_ out, DROM_DIED, ERRSV);
+    return failed;
+}
+
+void drom_after_fork(void)
+{
+    dTHXa(drom_perl);
+    PERL_SET_CONTEXT(my_perl);
+    PL_srand_called = FALSE; /* else all workers would roll the same dice */
+}
+
+struct require {
+    const char *what;
+    size_t len;
+    int is_file;
+};
+
+static void do_require(pTHX_ void *argument)
+{
+    struct require *want = argument;
+    SV *code;
+    if (want->is_file) {
+        SV *path = newSVpvn_flags(want->what, want->len, SVs_TEMP);
+        code = sv_2mortal(newSVpvs("require \""));
+        for (size_t i = 0; i < want->len; i++) { /* quote what a string in double quotes would expand */
+            if (strchr("\\\"$@", want->what[i]))
+                sv_catpvs(code, "\\");
+            sv_catpvn(code, want->what + i, 1);
+        }
+        sv_catpvs(code, "\"");
+        PERL_UNUSED_VAR(path);
+    } else {
+        code = sv_2mortal(newSVpvf("require %.*s", (int)want->len, want->what));
+    }
+    eval_sv(code, G_SCALAR | G_DISCARD | G_EVAL);
+}
+
+void drom_require(const char *what, size_t len, int is_file, drom_result *out)
+{
+    dTHXa(drom_perl);
+    struct require want = { what, len, is_file };
+    ENTER;
+    SAVETMPS;
+    protect(aTHX_ do_require, &want, out);
+    FREETMPS;
+    LEAVE;
+}
+
+/* ---- handlers --------------------------------------------------------------------------------- */
+
+struct resolve {
+    const char *name;
+    size_t len;
+    int *flags;
+    SV *found;
+};
+
+static CV *find_sub(pTHX_ SV *name) { return get_cv(SvPV_nolen(name), SvUTF8(name)); }
+
+/* The prototype attribute `method` asks for the class as first argument. */
+static int is_method(CV *cv) { return CvMETHOD(cv) ? DROM_METHOD : 0; }
+
+/* "Foo::Bar" is Foo::Bar::handler when there is one, else the sub Foo::Bar; "Foo->bar" a method. */
+static void do_resolve(pTHX_ void *argument)
+{
+    struct resolve *want = argument;
+    const char *arrow = ninstr(want->name, want->name + want->len, "->", "->" + 2);
+    SV *name = newSVpvn_flags(want->name, want->len, SVs_TEMP);
+    if (want->len > 4 && memEQ(want->name, "sub ", 4)) {
+        SV *code = eval_pv(SvPV_nolen(name), TRUE);
+        if (SvROK(code) && SvTYPE(SvRV(code)) == SVt_PVCV)
+            want->found = SvREFCNT_inc(SvRV(code));
+        return;
+    }
+    SV *class = arrow ? newSVpvn_flags(want->name, arrow - want->name, SVs_TEMP) : name;
+    SV *method = arrow ? newSVpvf("%" SVf "::%s", SVfARG(class), arrow + 2) : newSVpvf("%" SVf "::handler", SVfARG(name));
+    sv_2mortal(method);
+    for (int round = 0; round < 2 && !want->found; round++) {
+        if (arrow) {
+            HV *stash = gv_stashsv(class, 0);
+            GV *gv = stash ? gv_fetchmethod(stash, arrow + 2) : NULL;
+            if (gv)
+                want->found = SvREFCNT_inc((SV *)(isGV(gv) ? GvCV(gv) : (CV *)gv));
+            *want->flags |= DROM_METHOD;
+        } else {
+            CV *cv = find_sub(aTHX_ method);
+            if (!cv || !(CvROOT(cv) || CvXSUB(cv)))
+                cv = find_sub(aTHX_ name);
+            if (cv && (CvROOT(cv) || CvXSUB(cv))) {
+                want->found = SvREFCNT_inc((SV *)cv);
+                *want->flags |= is_method(cv);
+            }
+        }
+        if (!want->found && round == 0) { /* as mod_perl: load the module and look again */
+            eval_sv(sv_2mortal(newSVpvf("require %" SVf, SVfARG(class))), G_SCALAR | G_DISCARD | G_EVAL);
+            if (SvTRUE(ERRSV))
+                return;
+        }
+    }
+    if (!want->found)
+        Perl_croak(aTHX_ "there is no sub %" SVf " and no %" SVf, SVfARG(method), SVfARG(name));
+}
+
+static XSPROTO(xs_call_body)
+{
+    dXSARGS;
+    PERL_UNUSED_VAR(items);
+    body_fn body = INT2PTR(body_fn, SvIV(ST(0)));
+    void *argument = INT2PTR(void *, SvIV(ST(1)));
+    body(aTHX_ argument);
+    XSRETURN_EMPTY;
+}
+
+/* Runs `body` under an eval: a croak in it becomes $@. */
+static void evaluated(pTHX_ body_fn body, void *argument)
+{
+    static CV *trampoline;
+    dSP;
+    if (!trampoline)
+        trampoline = newXS(NULL, xs_call_body, "shim");
+    ENTER;
+    SAVETMPS;
+    PUSHMARK(SP);
+    mXPUSHi(PTR2IV(body));
+    mXPUSHi(PTR2IV(argument));
+    PUTBACK;
+    call_sv((SV *)trampoline, G_VOID | G_DISCARD | G_EVAL);
+    FREETMPS;
+    LEAVE;
+}
+
+static void eval_resolve(pTHX_ void *argument) { evaluated(aTHX_ do_resolve, argument); }
+
+void *drom_resolve(const char *name, size_t len, int *flags, drom_result *out)
+{
+    dTHXa(drom_perl);
+    struct resolve want = { name, len, flags, NULL };
+    protect(aTHX_ eval_resolve, &want, out);
+    return want.found;
+}
+
+/* A compiled script: its sub and the END blocks met on the way. */
+struct compile {
+    const drom_source *source;
+    SV *found;
+};
+
+static void do_compile(pTHX_ void *argument)
+{
+    struct compile *want = argument;
+    SV *text = newSVpvn_flags(want->source->text, want->source->text_len, SVs_TEMP);
+    AV *outer = PL_endav;
+    PL_endav = NULL;
+    eval_sv(text, G_SCALAR | G_DISCARD | G_EVAL | G_KEEPERR * 0);
+    AV *ends = PL_endav;
+    PL_endav = outer;
+    if (SvTRUE(ERRSV)) {
+        SvREFCNT_dec(ends);
+        return;
+    }
+    SV *name = sv_2mortal(newSVpvf("%s::handler", want->source->package));
+    CV *cv = find_sub(aTHX_ name);
+    if (!cv)
+        return;
+    AV *pair = newAV();
+    av_push(pair, SvREFCNT_inc((SV *)cv));
+    if (ends)
+        av_push(pair, newRV_noinc((SV *)ends));
+    want->found = (SV *)pair;
+}
+
+void *drom_compile(const drom_source *source, drom_result *out)
+{
+    dTHXa(drom_perl);
+    struct compile want = { source, NULL };
+    char *home = NULL;
+    if (source->directory) {
+        home = getcwd(NULL, 0);
+        if (chdir(source->directory) != 0) { /* the script's own error will say more */
+            free(home);
+            home = NULL;
+        }
+    }
+    ENTER;
+    SAVETMPS;
+    protect(aTHX_ do_compile, &want, out);
+    FREETMPS;
+    LEAVE;
+    if (home && chdir(home) != 0)
+        warn("Drom: cannot return to %s", home);
+    free(home);
+    return want.found;
+}
+
+void drom_release(void *handler)
+{
+    dTHXa(drom_perl);
+    SvREFCNT_dec((SV *)handler);
+}
+
+/* ---- run -------------------------------------------------------------------------------------- */
+
+struct run {
+    SV *handler; /* CV, or AV (CV, RV of END list) */
+    int flags;
+    int status;
+};
+
+static CV *sub_of(SV *handler)
+{
+    return SvTYPE(handler) == SVt_PVAV ? (CV *)AvARRAY((AV *)handler)[0] : (CV *)handler;
+}
+
+static void do_run(pTHX_ void *argument)
+{
+    struct run *run = argument;
+    CV *cv = sub_of(run->handler);
+    dSP;
+    ENTER;
+    SAVETMPS;
+    PUSHMARK(SP);
+    if (run->flags & DROM_METHOD)
+        XPUSHs(sv_2mortal(newSVhek(HvNAME_HEK(GvSTASH(CvGV(cv))))));
+    XPUSHs(drom.request);
+    PUTBACK;
+    int count = call_sv((SV *)cv, G_SCALAR | G_EVAL);
+    SPAGAIN;
+    if (count) {
+        SV *returned = POPs;
+        run->status = SvOK(returned) && looks_like_number(returned) ? (int)SvIV(returned) : 0;
+    }
+    PUTBACK;
+    FREETMPS;
+    LEAVE;
+}
+
+static void do_ends(pTHX_ void *argument)
+{
+    AV *ends = argument;
+    for (SSize_t i = 0; i < (SSize_t)av_count(ends); i++) {
+        SV **cv = av_fetch(ends, i, 0);
+        dSP;
+        PUSHMARK(SP);
+        if (cv)
+            call_sv(*cv, G_VOID | G_DISCARD | G_EVAL);
+    }
+}
+
+static void run_ends(pTHX_ SV *handler, drom_result *out)
+{
+    if (SvTYPE(handler) != SVt_PVAV || av_count((AV *)handler) < 2 || drom.timed_out)
+        return;
+    drom_result ended;
+    protect(aTHX_ do_ends, SvRV(AvARRAY((AV *)handler)[1]), &ended);
+    if (ended.end == DROM_DIED && out->end != DROM_DIED)
+        *out = ended;
+}
+
+/* What a script may change and the next request must not see: restored on every way out. */
+struct kept {
+    HV *env;
+    SV *rs;
+    SV *ors;
+    SV *ofs;
+    U8 stdout_flags;
+    char *home;
+};
+
+static void keep(pTHX_ struct kept *kept, uint64_t r, int flags, const char *directory)
+{
+    kept->env = NULL;
+    kept->home = NULL;
+    kept->rs = SvREFCNT_inc(PL_rs);
+    kept->ors = SvREFCNT_inc(PL_ors_sv);
+    kept->ofs = SvREFCNT_inc(GvSVn(PL_ofsgv));
+    if (flags & DROM_SETUP_ENV) {
+        kept->env = GvHV(PL_envgv);
+        GvHV(PL_envgv) = newHV();
+        drom_env_fill(aTHX_ GvHV(PL_envgv), r);
+    }
+    if (flags & DROM_SCRIPT_IO)
+        drom_io_open(aTHX);
+    if (directory && *directory) {
+        kept->home = getcwd(NULL, 0);
+        if (chdir(directory) != 0)
+            drom.host->log(r, 4, "cannot enter the script's folder", 32);
+    }
+}
+
+static void restore(pTHX_ struct kept *kept, int flags)
+{
+    if (flags & DROM_SCRIPT_IO)
+        drom_io_close(aTHX);
+    if (kept->env) {
+        SvREFCNT_dec(GvHV(PL_envgv));
+        GvHV(PL_envgv) = kept->env;
+    }
+    if (PL_rs != kept->rs) {
+        SV *rs = get_sv("/", GV_ADD);
+        sv_setsv_mg(rs, kept->rs);
+    }
+    SvREFCNT_dec(kept->rs);
+    if (PL_ors_sv != kept->ors) {
+        SvREFCNT_dec(PL_ors_sv);
+        PL_ors_sv = SvREFCNT_inc(kept->ors);
+    }
+    SvREFCNT_dec(kept->ors);
+    SvREFCNT_dec(kept->ofs);
+    if (kept->home && chdir(kept->home) != 0)
+        _exit(1); /* a worker in an unknown folder must not serve */
+    free(kept->home);
+}
+
+void drom_run(void *handler, uint64_t r, int flags, const char *directory, drom_result *out)
+{
+    dTHXa(drom_perl);
+    struct run run = { handler, flags, 0 };
+    struct kept kept;
+    drom.current = r;
+    drom.flags = flags;
+    drom.timed_out = 0;
+    drom.interrupted = 0;
+    drom.request = drom_request_object(aTHX_ flags & DROM_MOD_PERL_1 ? "Apache" : "Apache2::RequestRec");
+    keep(aTHX_ &kept, r, flags, directory);
+    protect(aTHX_ do_run, &run, out);
+    run_ends(aTHX_ handler, out);
+    if (out->end == DROM_RETURNED)
+        out->status = run.status;
+    leave_child(aTHX_ out->end == DROM_DIED ? 255 : 0);
+    restore(aTHX_ &kept, flags);
+    SvREFCNT_dec(drom.request);
+    drom.request = NULL;
+    if (drom.pnotes) {
+        SvREFCNT_dec(drom.pnotes);
+        drom.pnotes = NULL;
+    }
+    out->cleanups = drom.cleanups != NULL;
+    drom.flags = 0;
+    if (!out->cleanups)
+        drom.current = 0;
+}
+
+static void do_cleanups(pTHX_ void *argument)
+{
+    AV *list = argument;
+    while (av_count(list) >= 2) {
+        SV *code = sv_2mortal(av_shift(list)), *arg = sv_2mortal(av_shift(list));
+        dSP;
+        ENTER;
+        SAVETMPS;
+        PUSHMARK(SP);
+        XPUSHs(SvOK(arg) ? arg : drom.request);
+        PUTBACK;
+        call_sv(code, G_VOID | G_DISCARD | G_EVAL);
+        if (SvTRUE(ERRSV)) {
+            STRLEN len;
+            const char *text = SvPV(ERRSV, len);
+            drom.host->log(drom.current, 3, text, len);
+        }
+        FREETMPS;
+        LEAVE;
+    }
+}
+
+void drom_cleanup(uint64_t r, drom_result *out)
+{
+    dTHXa(drom_perl);
+    AV *list = drom.cleanups;
+    drom.cleanups = NULL;
+    drom.current = r;
+    drom.timed_out = 0;
+    drom.request = drom_request_object(aTHX_ "Apache2::RequestRec");
+    protect(aTHX_ do_cleanups, list, out);
+    SvREFCNT_dec(list);
+    SvREFCNT_dec(drom.request);
+    drom.request = NULL;
+    SvREFCNT_dec(drom.cleanups); /* a cleanup that registers a cleanup: not run, as in APR */
+    drom.cleanups = NULL;
+    drom.current = 0;
+}
+
+/* ---- forgetting a package --------------------------------------------------------------------- */
+
+static void close_handle(pTHX_ GV *gv)
+{
+    IO *io = GvIO(gv);
+    if (io && IoIFP(io) && PerlIO_fileno(IoIFP(io)) > 2)
+        do_close(gv, FALSE);
+}
+
+void drom_unload(const char *package, size_t len)
+{
+    dTHXa(drom_perl);
+    HV *stash = gv_stashpvn(package, len, 0);
+    if (!stash)
+        return;
+    ENTER;
+    SAVETMPS;
+    hv_iterinit(stash);
+    HE *entry;
+    AV *names = (AV *)sv_2mortal((SV *)newAV());
+    while ((entry = hv_iternext(stash))) {
+        SV *value = HeVAL(entry);
+        STRLEN klen;
+        const char *key = HePV(entry, klen);
+        if (klen > 2 && memEQ(key + klen - 2, "::", 2))
+            continue; /* packages inside live on */
+        if (isGV(value)) /* imported subs lose this entry only; they live where they came from */
+            close_handle(aTHX_ (GV *)value);
+        av_push(names, newSVpvn_utf8(key, klen, HeUTF8(entry)));
+    }
+    for (SSize_t i = 0; i < (SSize_t)av_count(names); i++)
+        (void)hv_delete_ent(stash, AvARRAY(names)[i], G_DISCARD, 0);
+    mro_method_changed_in(stash);
+    FREETMPS;
+    LEAVE;
+}
+
+/* ---- end -------------------------------------------------------------------------------------- */
+
+static void do_end(pTHX_ void *argument)
+{
+    PERL_UNUSED_ARG(argument);
+    if (PL_endav)
+        do_ends(aTHX_ PL_endav);
+}
+
+void drom_end(drom_result *out)
+{
+    dTHXa(drom_perl);
+    protect(aTHX_ do_end, NULL, out);
+    PerlIO_flush(NULL);
+}
+
+size_t drom_position(char *into, size_t room)
+{
+    dTHXa(drom_perl);
+    if (!my_perl || !PL_curcop || PL_curcop == &PL_compiling || !room)
+        return 0;
+    const char *file = CopFILE(PL_curcop);
+    if (!file)
+        return 0;
+    /* No stdio here: a fatal-signal handler calls this. */
+    size_t at = 0;
+    while (file[at] && at + 12 < room) {
+        into[at] = file[at];
+        at++;
+    }
+    char digits[12];
+    int n = 0;
+    unsigned long line = CopLINE(PL_curcop);
+    do {
+        digits[n++] = '0' + line % 10;
+        line /= 10;
+    } while (line && n < 11);
+    into[at++] = ':';
+    while (n && at < room)
+        into[at++] = digits[--n];
+    return at;
+}

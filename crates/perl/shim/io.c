@@ -1,0 +1,307 @@
+/* io.c - STDIN and STDOUT of a script, its %ENV, and what its child processes see of both.
+ *
+ * STDOUT is a PerlIO layer that hands bytes to the host; it has no descriptor (fileno -1), as under
+ * mod_perl. %ENV is a plain hash: the usual one calls setenv for each store, seven times the price. What
+ * a child process needs is made just before one starts: `environ` from %ENV, and for system() a
+ * descriptor 1 whose content becomes part of the answer.
+ */
+#include "internal.h"
+#include <perliol.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- the layer -------------------------------------------------------------------------------- */
+
+static PerlIO *out_stream, *in_stream; /* ours while open; NULL once a script closed them */
+
+static IV layer_pushed(pTHX_ PerlIO *f, const char *mode, SV *arg, PerlIO_funcs *tab)
+{
+    IV code = PerlIOBase_pushed(aTHX_ f, mode, arg, tab);
+    if (*PerlIONext(f) == NULL)
+        PerlIOBase(f)->flags |= mode && *mode == 'r' ? PERLIO_F_CANREAD : PERLIO_F_CANWRITE;
+    return code;
+}
+
+static IV layer_popped(pTHX_ PerlIO *f)
+{
+    if (f == out_stream)
+        out_stream = NULL;
+    if (f == in_stream)
+        in_stream = NULL;
+    return 0;
+}
+
+static SSize_t layer_write(pTHX_ PerlIO *f, const void *bytes, Size_t count)
+{
+    PERL_UNUSED_ARG(f);
+    int failed = drom.current ? drom.host->print(drom.current, bytes, count) : EBADF;
+    if (!failed)
+        return count;
+    errno = failed;
+    return -1;
+}
+
+static SSize_t layer_read(pTHX_ PerlIO *f, void *into, Size_t room)
+{
+    ssize_t got = drom.current ? drom.host->read(drom.current, into, room) : -EBADF;
+    if (got < 0) {
+        errno = (int)-got;
+        PerlIOBase(f)->flags |= PERLIO_F_ERROR;
+        return -1;
+    }
+    if (got == 0)
+        PerlIOBase(f)->flags |= PERLIO_F_EOF;
+    return got;
+}
+
+static IV layer_flush(pTHX_ PerlIO *f)
+{
+    if (drom.current && f == out_stream && PerlIOBase(f)->flags & PERLIO_F_CANWRITE)
+        drom.host->flush(drom.current);
+    return 0;
+}
+
+static IV layer_fileno(pTHX_ PerlIO *f)
+{
+    PERL_UNUSED_ARG(f);
+    return -1;
+}
+
+static PerlIO *layer_open(pTHX_ PerlIO_funcs *self, PerlIO_list_t *layers, IV n, const char *mode, int fd,
+                          int imode, int perm, PerlIO *f, int narg, SV **args)
+{
+    PERL_UNUSED_ARG(layers); PERL_UNUSED_ARG(n); PERL_UNUSED_ARG(fd); PERL_UNUSED_ARG(imode);
+    PERL_UNUSED_ARG(perm); PERL_UNUSED_ARG(narg); PERL_UNUSED_ARG(args);
+    if (!f)
+        f = PerlIO_allocate(aTHX);
+    f = PerlIO_push(aTHX_ f, self, mode, NULL);
+    if (f)
+        PerlIOBase(f)->flags |= PERLIO_F_OPEN;
+    return f;
+}
+
+static PerlIO *layer_dup(pTHX_ PerlIO *f, PerlIO *o, CLONE_PARAMS *params, int flags)
+{
+    return PerlIOBase_dup(aTHX_ f, o, params, flags);
+}
+
+static PerlIO_funcs layer = {
+    sizeof(PerlIO_funcs), "Drom", sizeof(struct _PerlIO), PERLIO_K_RAW | PERLIO_K_MULTIARG,
+    layer_pushed, layer_popped, layer_open, PerlIOBase_binmode, NULL, layer_fileno, layer_dup,
+    layer_read, PerlIOBase_unread, layer_write, NULL, NULL, PerlIOBase_close, layer_flush,
+    PerlIOBase_noop_fail, PerlIOBase_eof, PerlIOBase_error, PerlIOBase_clearerr, PerlIOBase_setlinebuf,
+    NULL, NULL, NULL, NULL, NULL,
+};
+
+void drom_io_register(pTHX) { PerlIO_define_layer(aTHX_ &layer); }
+
+static IO *script_out, *script_in, *server_out, *server_in;
+static GV *default_out;
+
+static PerlIO *open_stream(pTHX_ const char *mode)
+{
+    return layer_open(aTHX_ &layer, NULL, 0, mode, -1, 0, 0, NULL, 0, NULL);
+}
+
+/* Layers that a script pushed (:utf8, :encoding) end with its request. */
+static void strip_layers(pTHX_ PerlIO *f)
+{
+    while (*f && PerlIOBase(f)->tab != &layer)
+        PerlIO_pop(aTHX_ f);
+    if (*f)
+        PerlIOBase(f)->flags &= ~(PERLIO_F_UTF8 | PERLIO_F_ERROR | PERLIO_F_EOF | PERLIO_F_CRLF);
+}
+
+static void ready_out(pTHX)
+{
+    if (!script_out)
+        script_out = newIO();
+    if (!out_stream)
+        out_stream = open_stream(aTHX_ "w");
+    else
+        strip_layers(aTHX_ out_stream);
+    IoIFP(script_out) = IoOFP(script_out) = out_stream;
+    IoTYPE(script_out) = IoTYPE_WRONLY;
+    IoFLAGS(script_out) &= ~IOf_FLUSH;
+    IoLINES(script_out) = 0;
+}
+
+static void ready_in(pTHX)
+{
+    if (!script_in)
+        script_in = newIO();
+    if (!in_stream)
+        in_stream = open_stream(aTHX_ "r");
+    else
+        strip_layers(aTHX_ in_stream);
+    PerlIO_push(aTHX_ in_stream, PERLIO_FUNCS_CAST(&PerlIO_perlio), "r", NULL);
+    IoIFP(script_in) = in_stream;
+    IoOFP(script_in) = NULL;
+    IoTYPE(script_in) = IoTYPE_RDONLY;
+    IoLINES(script_in) = 0;
+}
+
+void drom_io_open(pTHX)
+{
+    GV *out = gv_fetchpvs("STDOUT", GV_ADD | GV_NOTQUAL, SVt_PVIO);
+    ready_out(aTHX);
+    ready_in(aTHX);
+    server_out = GvIOp(out);
+    server_in = GvIOp(PL_stdingv);
+    GvIOp(out) = script_out;
+    GvIOp(PL_stdingv) = script_in;
+    default_out = PL_defoutgv;
+    if (PL_defoutgv != out)
+        setdefout(out);
+}
+
+static int captured = -1; /* the server's descriptor 1 while a system() runs */
+
+static void end_capture(void)
+{
+    if (captured < 0)
+        return;
+    dup2(captured, 1);
+    close(captured);
+    captured = -1;
+}
+
+/* A stream that the script reopened on a file is closed, one that it closed is made anew next time. */
+static void leave_stream(pTHX_ IO *io, PerlIO *ours)
+{
+    if (IoIFP(io) && IoIFP(io) != ours)
+        (void)PerlIO_close(IoIFP(io));
+    else if (ours)
+        PerlIO_flush(ours);
+    IoIFP(io) = IoOFP(io) = NULL;
+}
+
+void drom_io_close(pTHX)
+{
+    GV *out = gv_fetchpvs("STDOUT", GV_ADD | GV_NOTQUAL, SVt_PVIO);
+    end_capture();
+    leave_stream(aTHX_ script_out, out_stream);
+    leave_stream(aTHX_ script_in, in_stream);
+    if (out_stream)
+        strip_layers(aTHX_ out_stream);
+    if (in_stream)
+        strip_layers(aTHX_ in_stream);
+    if (GvIOp(out) != script_out) { /* the script replaced the glob: give up our claim on it */
+        SvREFCNT_dec(script_out);
+        script_out = NULL;
+    }
+    GvIOp(out) = server_out;
+    GvIOp(PL_stdingv) = server_in;
+    setdefout(out);
+}
+
+/* ---- %ENV ------------------------------------------------------------------------------------- */
+
+void drom_env_fill(pTHX_ HV *env, uint64_t r)
+{
+    size_t count;
+    const drom_pair *pairs = drom.host->environment(r, &count);
+    hv_ksplit(env, count + 4);
+    for (size_t i = 0; i < count; i++)
+        (void)hv_store(env, pairs[i].key.ptr, (I32)pairs[i].key.len,
+                       newSVpvn(pairs[i].value.ptr, pairs[i].value.len), 0);
+}
+
+/* For a child process: the C environment becomes what %ENV says. */
+void drom_env_export(pTHX)
+{
+    HV *env = GvHV(PL_envgv);
+    HE *entry;
+    if (!env || !(drom.flags & DROM_SETUP_ENV))
+        return;
+    clearenv();
+    hv_iterinit(env);
+    while ((entry = hv_iternext(env))) {
+        SV *value = HeVAL(entry);
+        STRLEN len;
+        if (SvOK(value))
+            setenv(HePV(entry, len), SvPV_nolen(value), 1);
+    }
+}
+
+/* ---- child processes -------------------------------------------------------------------------- */
+
+static Perl_ppaddr_t usual_system, usual_exec, usual_backtick, usual_fork, usual_open;
+
+static void begin_capture(void)
+{
+    int file = memfd_create("drom-system", MFD_CLOEXEC);
+    if (file < 0)
+        return;
+    captured = fcntl(1, F_DUPFD_CLOEXEC, 3);
+    if (captured >= 0)
+        dup2(file, 1);
+    close(file);
+}
+
+static void answer_captured(void)
+{
+    char bytes[65536];
+    ssize_t got;
+    if (captured < 0)
+        return;
+    lseek(1, 0, SEEK_SET);
+    while ((got = read(1, bytes, sizeof bytes)) > 0)
+        drom.host->print(drom.current, bytes, got);
+    end_capture();
+}
+
+static OP *pp_system(pTHX)
+{
+    if (!drom.current)
+        return usual_system(aTHX);
+    drom_env_export(aTHX);
+    if (drom.flags & DROM_SCRIPT_IO)
+        begin_capture();
+    OP *next = usual_system(aTHX);
+    answer_captured();
+    return next;
+}
+
+static OP *pp_exec(pTHX)
+{
+    drom_env_export(aTHX);
+    return usual_exec(aTHX);
+}
+
+static OP *pp_backtick(pTHX)
+{
+    drom_env_export(aTHX);
+    return usual_backtick(aTHX);
+}
+
+static OP *pp_open(pTHX)
+{
+    SV **first = PL_stack_base + TOPMARK + 1;
+    if (drom.current && first + 1 <= PL_stack_sp && SvPOK(first[1]) && strchr(SvPVX(first[1]), '|'))
+        drom_env_export(aTHX);
+    return usual_open(aTHX);
+}
+
+/* The child of a script's fork() must never act as a worker: the host closes its sockets here, and
+ * drom_run does not return to it (see `protect`). */
+static OP *pp_fork(pTHX)
+{
+    pid_t before = getpid();
+    drom_env_export(aTHX);
+    OP *next = usual_fork(aTHX);
+    if (getpid() != before) {
+        drom.forked = 1;
+        drom.host->command(drom.current, DROM_COMMAND_FORKED, "", 0);
+    }
+    return next;
+}
+
+void drom_hook_processes(void)
+{
+    usual_system = PL_ppaddr[OP_SYSTEM], PL_ppaddr[OP_SYSTEM] = pp_system;
+    usual_exec = PL_ppaddr[OP_EXEC], PL_ppaddr[OP_EXEC] = pp_exec;
+    usual_backtick = PL_ppaddr[OP_BACKTICK], PL_ppaddr[OP_BACKTICK] = pp_backtick;
+    usual_open = PL_ppaddr[OP_OPEN], PL_ppaddr[OP_OPEN] = pp_open;
+    usual_fork = PL_ppaddr[OP_FORK], PL_ppaddr[OP_FORK] = pp_fork;
+}

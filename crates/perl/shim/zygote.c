@@ -1,0 +1,131 @@
+/* zygote.c - a perl that waits inside its own start.
+ *
+ * A CGI script must not notice that it did not get a process of its own: BEGIN, INIT and CHECK blocks,
+ * __DATA__, caller, line numbers, -w on the first line, END and the exit status are those of
+ * `perl script`. So the zygote runs the very perl_parse of a program that begins with `use Drom::Zygote`
+ * and waits inside that `use`. A child forked there puts the script's file under the lexer and returns:
+ * perl goes on to compile the first line, in a process of its own.
+ */
+#include "internal.h"
+#include <time.h>
+#include <unistd.h>
+
+static struct {
+    drom_cgi_next next;
+    drom_cgi_loaded loaded;
+    void *state;
+    const char *const *preload;
+} zygote;
+
+static void fill_env(pTHX_ const char *const *env)
+{
+    HV *hv = GvHVn(PL_envgv);
+    hv_clear(hv); /* clears the C environment too */
+    environ = (char **)env;
+    TAINT;
+    for (; *env; env++) {
+        const char *equals = strchr(*env, '=');
+        if (!equals)
+            continue;
+        SV *value = newSVpv(equals + 1, 0);
+        (void)hv_store(hv, *env, (I32)(equals - *env), value, 0);
+        SvTAINTED_on(value);
+    }
+    TAINT_NOT;
+}
+
+static void fill_args(pTHX_ const char *const *args)
+{
+    AV *av = GvAVn(PL_argvgv);
+    av_clear(av);
+    for (; args && *args; args++) {
+        SV *value = newSVpv(*args, 0);
+        SvTAINTED_on(value);
+        av_push(av, value);
+    }
+}
+
+static void become(pTHX_ const drom_cgi_job *job)
+{
+    PerlIO *file = PerlIO_open(job->script, "r");
+    if (!file) {
+        PerlIO_printf(PerlIO_stderr(), "Can't open perl script \"%s\": %s\n", job->script, Strerror(errno));
+        my_exit(2);
+    }
+    PerlIO_close(PL_parser->rsfp);
+    PL_parser->rsfp = file;
+    CopFILE_free(&PL_compiling);
+    CopFILE_set(&PL_compiling, job->script);
+    PL_origfilename = savepv(job->script);
+    sv_setpv(GvSVn(gv_fetchpvs("0", GV_ADD | GV_NOTQUAL, SVt_PV)), job->script);
+    sv_setpv(get_sv("\030", GV_ADD), job->perl);
+    PL_basetime = time(NULL);
+    PL_srand_called = FALSE;
+    fill_env(aTHX_ job->env);
+    fill_args(aTHX_ job->args);
+    (void)hv_deletes(GvHVn(PL_incgv), "Drom/Zygote.pm", G_DISCARD);
+    sv_2mortal(SvREFCNT_inc(hv_deletes(PL_defstash, "Drom::", 0)));
+}
+
+static XSPROTO(xs_wait)
+{
+    dXSARGS;
+    drom_cgi_job job = { 0 };
+    PERL_UNUSED_VAR(items);
+    for (const char *const *name = zygote.preload; name && *name; name++) {
+        eval_sv(sv_2mortal(newSVpvf("require %s", *name)), G_SCALAR | G_DISCARD | G_EVAL);
+        CLEAR_ERRSV();
+    }
+    if (!zygote.next(zygote.state, &job))
+        _exit(0);
+    become(aTHX_ &job);
+    XSRETURN_EMPTY;
+}
+
+EXTERN_C void boot_DynaLoader(pTHX_ CV *cv);
+
+static void boot(pTHX)
+{
+    newXS("DynaLoader::boot_DynaLoader", boot_DynaLoader, "perl");
+    newXS("Drom::Zygote::import", xs_wait, "perl");
+    (void)hv_stores(GvHVn(PL_incgv), "Drom/Zygote.pm", newSVpvs("Drom"));
+}
+
+static void report_loaded(pTHX)
+{
+    HV *inc = GvHVn(PL_incgv);
+    HE *entry;
+    hv_iterinit(inc);
+    while ((entry = hv_iternext(inc))) {
+        STRLEN len;
+        const char *key = HePV(entry, len);
+        SV *path = HeVAL(entry);
+        if (!SvPOK(path))
+            continue;
+        SV *line = sv_2mortal(newSVpvf("%s=%s", key, SvPVX(path)));
+        PERL_UNUSED_VAR(len);
+        zygote.loaded(zygote.state, SvPVX(line), SvCUR(line));
+    }
+}
+
+int drom_zygote(int argc, char **argv, char **env, const char *const *preload, drom_cgi_next next,
+                drom_cgi_loaded loaded, void *state)
+{
+    zygote.next = next;
+    zygote.loaded = loaded;
+    zygote.state = state;
+    zygote.preload = preload;
+    PERL_SYS_INIT3(&argc, &argv, &env);
+    PerlInterpreter *my_perl = drom_perl = perl_alloc();
+    if (!my_perl)
+        return 1;
+    PERL_SET_CONTEXT(my_perl);
+    perl_construct(my_perl);
+    PL_perl_destruct_level = 0;
+    PL_exit_flags |= PERL_EXIT_DESTRUCT_END;
+    if (!perl_parse(my_perl, boot, argc, argv, env))
+        perl_run(my_perl);
+    if (zygote.loaded)
+        report_loaded(aTHX);
+    return perl_destruct(my_perl);
+}

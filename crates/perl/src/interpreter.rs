@@ -1,0 +1,247 @@
+//! The interpreter of a worker: start, compile, run. One per process; forked workers inherit it.
+
+use std::{
+    ffi::{CString, c_int, c_void},
+    ptr::NonNull,
+};
+
+use crate::{
+    Exchange,
+    host::{self, CStrings},
+    shim::{RunResult, Shim, SourceText, Unavailable},
+};
+
+/// A running libperl.
+pub struct Interpreter {
+    shim: &'static Shim,
+}
+
+/// A compiled sub or script that [`Interpreter::run`] takes. Lives as long as the interpreter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handler(NonNull<c_void>);
+
+/// What a handler finds around it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunFlags {
+    pub setup_env: bool,
+    pub global_request: bool,
+    pub script_io: bool,
+    pub mod_perl_1: bool,
+    pub method: bool,
+}
+
+/// One run of a handler.
+pub struct Call<'a> {
+    pub handler: Handler,
+    /// Never 0, never used twice in one process.
+    pub id: u64,
+    pub flags: RunFlags,
+    /// Folder to run in, when the tier asks for one.
+    pub directory: Option<&'a std::ffi::CStr>,
+}
+
+/// A script's text, wrapped into a sub `handler` of `package`.
+pub struct Source<'a> {
+    pub package: &'a str,
+    pub text: &'a [u8],
+    pub directory: Option<&'a std::ffi::CStr>,
+}
+
+/// How Perl came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    Returned(i32),
+    Exited(i32),
+    Died(Vec<u8>),
+    TimedOut(Vec<u8>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    pub end: End,
+    /// [`Interpreter::cleanup`] has work to do for this request.
+    pub cleanups: bool,
+}
+
+impl Interpreter {
+    /// Starts perl with the given switches (`-w`, `-T`, `-Mstrict`, ...).
+    pub fn start(switches: &[String]) -> Result<Self, Unavailable> {
+        let shim = Shim::load()?;
+        let fixed = ["-e".to_owned(), "0".to_owned()];
+        let args = ["drom".to_owned()].into_iter().chain(switches.iter().cloned()).chain(fixed);
+        // Perl keeps pointers into argv ($0 is written there), so these live as long as the process.
+        let argv: &'static CStrings = Box::leak(Box::new(CStrings::new(args)));
+        let mut result = RunResult::empty();
+        // SAFETY: argv and environ are NULL-terminated arrays of C strings that stay; called once.
+        let failed = unsafe {
+            (shim.start)(
+                host::host(),
+                argv.count(),
+                argv.as_ptr(),
+                environ.cast_const().cast(),
+                &raw mut result,
+            )
+        };
+        if failed != 0 {
+            let text = String::from_utf8_lossy(result.message()).trim_end().to_owned();
+            return Err(Unavailable::Start(text));
+        }
+        Ok(Self { shim })
+    }
+
+    /// `PerlModule` and `PerlRequire`. The error is Perl's own text.
+    pub fn require(&self, what: &str, is_file: bool) -> Result<(), Vec<u8>> {
+        let mut result = RunResult::empty();
+        // SAFETY: `what` lives through the call; this thread owns the interpreter.
+        unsafe {
+            (self.shim.require)(what.as_ptr(), what.len(), c_int::from(is_file), &raw mut result);
+        }
+        match result.take(0).end {
+            End::Returned(_) => Ok(()),
+            End::Exited(status) => Err(format!("exit({status}) was called").into_bytes()),
+            End::Died(text) | End::TimedOut(text) => Err(text),
+        }
+    }
+
+    /// Finds the sub that a handler's name means, loading its module when needed. The flag says
+    /// whether it is a method.
+    pub fn resolve(&self, name: &str) -> Result<(Handler, bool), Vec<u8>> {
+        let mut result = RunResult::empty();
+        let mut flags: c_int = 0;
+        // SAFETY: `name` lives through the call; this thread owns the interpreter.
+        let found = unsafe {
+            (self.shim.resolve)(name.as_ptr(), name.len(), &raw mut flags, &raw mut result)
+        };
+        match NonNull::new(found) {
+            Some(found) => Ok((Handler(found), flags & 16 != 0)),
+            None => Err(result.error_text()),
+        }
+    }
+
+    pub fn compile(&self, source: &Source<'_>) -> Result<Handler, Vec<u8>> {
+        let package = c_string(source.package);
+        let raw = SourceText {
+            package: package.as_ptr(),
+            text: source.text.as_ptr(),
+            text_len: source.text.len(),
+            directory: source.directory.map_or(std::ptr::null(), std::ffi::CStr::as_ptr),
+        };
+        let mut result = RunResult::empty();
+        // SAFETY: everything `raw` points to lives through the call.
+        let found = unsafe { (self.shim.compile)(&raw const raw, &raw mut result) };
+        NonNull::new(found).map(Handler).ok_or_else(|| result.error_text())
+    }
+
+    /// Gives a handler back; it must not be run again.
+    pub fn release(&self, handler: Handler) {
+        // SAFETY: the handler holds one reference, which ends here.
+        unsafe { (self.shim.release)(handler.0.as_ptr()) }
+    }
+
+    /// Forgets everything in a package (not in the packages inside it).
+    pub fn unload(&self, package: &str) {
+        // SAFETY: `package` lives through the call.
+        unsafe { (self.shim.unload)(package.as_ptr(), package.len()) }
+    }
+
+    pub fn run(&self, call: &Call<'_>, exchange: &mut dyn Exchange) -> Outcome {
+        let mut result = RunResult::empty();
+        let directory = call.directory.map_or(std::ptr::null(), std::ffi::CStr::as_ptr);
+        host::with_exchange(call.id, exchange, || {
+            // SAFETY: the handler is alive, the strings live through the call, and Perl reaches the
+            // exchange only through the host functions, on this thread.
+            unsafe {
+                (self.shim.run)(
+                    call.handler.0.as_ptr(),
+                    call.id,
+                    call.flags.bits(),
+                    directory,
+                    &raw mut result,
+                );
+            }
+        });
+        let status = result.status;
+        result.take(status)
+    }
+
+    /// Runs what the request registered for its end.
+    pub fn cleanup(&self, id: u64, exchange: &mut dyn Exchange) {
+        let mut result = RunResult::empty();
+        host::with_exchange(id, exchange, || {
+            // SAFETY: as in `run`.
+            unsafe { (self.shim.cleanup)(id, &raw mut result) }
+        });
+    }
+
+    /// Runs the END blocks of start-up code; the process is about to end.
+    pub fn end(&self) {
+        let mut result = RunResult::empty();
+        // SAFETY: this thread owns the interpreter.
+        unsafe { (self.shim.end)(&raw mut result) }
+    }
+
+    /// Scripts that start-up code asked to preload (`class\0file\0uri`), in order.
+    pub fn take_preloads(&self) -> Vec<Vec<u8>> {
+        host::take_preloads()
+    }
+
+    pub fn after_fork(&self) {
+        // SAFETY: called in the child, on its only thread.
+        unsafe { (self.shim.after_fork)() }
+    }
+
+    /// Two functions for signal handlers: stop the running request; write "file:line" into a buffer.
+    #[must_use]
+    pub fn signal_functions(&self) -> (unsafe extern "C" fn(), unsafe extern "C" fn(*mut u8, usize) -> usize) {
+        (self.shim.interrupt, self.shim.position)
+    }
+}
+
+impl RunFlags {
+    fn bits(self) -> c_int {
+        c_int::from(self.setup_env)
+            | c_int::from(self.global_request) << 1
+            | c_int::from(self.script_io) << 2
+            | c_int::from(self.mod_perl_1) << 3
+            | c_int::from(self.method) << 4
+    }
+}
+
+impl RunResult {
+    fn empty() -> Self {
+        Self { end: 0, status: 0, cleanups: 0, message: std::ptr::null(), message_len: 0 }
+    }
+
+    fn message(&self) -> &[u8] {
+        if self.message.is_null() {
+            return &[];
+        }
+        // SAFETY: the shim's text lives until the next entry; callers copy it before.
+        unsafe { std::slice::from_raw_parts(self.message, self.message_len) }
+    }
+
+    fn error_text(&self) -> Vec<u8> {
+        match self.message() {
+            [] => b"perl gave no reason".to_vec(),
+            text => text.to_vec(),
+        }
+    }
+
+    fn take(&self, status: i32) -> Outcome {
+        let end = match self.end {
+            1 => End::Died(self.error_text()),
+            2 => End::Exited(status),
+            3 => End::TimedOut(self.error_text()),
+            _ => End::Returned(status),
+        };
+        Outcome { end, cleanups: self.cleanups != 0 }
+    }
+}
+
+fn c_string(text: &str) -> CString {
+    CString::new(text.replace('\0', "")).expect("NUL bytes were removed")
+}
+
+unsafe extern "C" {
+    static mut environ: *mut *mut std::ffi::c_char;
+}

@@ -1,0 +1,83 @@
+//! The CGI zygote: a perl that waits inside its own start and forks a child for each script.
+//! The loop that waits and forks belongs to the server; this is the door into the shim.
+
+use std::ffi::{c_int, c_void};
+
+use crate::{
+    host::CStrings,
+    shim::{CgiJob, Shim, Unavailable},
+};
+
+/// A script to run, in the child that was forked for it.
+pub struct Job {
+    pub script: Vec<u8>,
+    /// `NAME=value`.
+    pub env: Vec<Vec<u8>>,
+    pub args: Vec<Vec<u8>>,
+    /// What `$^X` says.
+    pub perl: String,
+}
+
+/// The waiting side, called inside the zygote.
+pub trait Wait {
+    /// Waits for work and forks; `Some` in a child that is to become the script, `None` to end.
+    fn next(&mut self) -> Option<Job>;
+    /// In a child, at its end: a file that it had loaded (`Key.pm=/path`).
+    fn loaded(&mut self, entry: &[u8]);
+}
+
+struct State<'a> {
+    wait: &'a mut dyn Wait,
+    job: Option<(CStrings, CStrings, CStrings)>,
+}
+
+/// Starts perl and waits inside it. Returns in each child with the exit status of its script, and never
+/// in the zygote itself. `switches` are -T, -t or nothing; `preload` are modules to load first.
+pub fn run(switches: &[&str], preload: &[String], wait: &mut dyn Wait) -> Result<i32, Unavailable> {
+    let shim = Shim::load()?;
+    let args = ["perl"].into_iter().chain(switches.iter().copied());
+    let argv = CStrings::new(args.chain(["-MDrom::Zygote", "/dev/null"]));
+    let preload = CStrings::new(preload);
+    let mut state = State { wait, job: None };
+    // SAFETY: all arrays live until the function returns or the process ends; `state` is reached only
+    // through the two callbacks, on this thread, while the call runs.
+    Ok(unsafe {
+        (shim.zygote)(
+            argv.count(),
+            argv.as_ptr(),
+            environ.cast_const().cast(),
+            preload.as_ptr(),
+            next,
+            Some(loaded),
+            (&raw mut state).cast(),
+        )
+    })
+}
+
+extern "C" fn next(state: *mut c_void, job: *mut CgiJob) -> c_int {
+    // SAFETY: `state` is the State of `run`, alive on its stack frame; `job` is a local of the shim.
+    let (state, job) = unsafe { (&mut *state.cast::<State>(), &mut *job) };
+    let Some(next) = state.wait.next() else { return 0 };
+    let script = CStrings::new([&next.script[..], next.perl.as_bytes()]);
+    let kept = state.job.insert((script, CStrings::new(next.env), CStrings::new(next.args)));
+    // SAFETY: the array has two strings and a NULL.
+    unsafe {
+        job.script = *kept.0.as_ptr();
+        job.perl = *kept.0.as_ptr().add(1);
+    }
+    job.env = kept.1.as_ptr();
+    job.args = kept.2.as_ptr();
+    1
+}
+
+extern "C" fn loaded(state: *mut c_void, entry: *const u8, len: usize) {
+    // SAFETY: as in `next`; the entry is a string of the shim that lives through the call.
+    unsafe {
+        let state = &mut *state.cast::<State>();
+        state.wait.loaded(std::slice::from_raw_parts(entry, len));
+    }
+}
+
+unsafe extern "C" {
+    static mut environ: *mut *mut std::ffi::c_char;
+}

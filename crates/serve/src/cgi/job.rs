@@ -1,0 +1,82 @@
+//! A CGI job on its way from a worker to the spawner and on to a zygote: one message, two descriptors.
+
+/// What to run. `slot` names the line of the scoreboard that tells the worker about the child.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    pub slot: u32,
+    pub script: Vec<u8>,
+    /// `NAME=value`.
+    pub env: Vec<Vec<u8>>,
+    pub args: Vec<Vec<u8>>,
+}
+
+/// Longest message: environment and arguments together.
+pub const JOB_BYTES_MAX: usize = 256 * 1024;
+
+impl Job {
+    /// Little-endian counts and lengths before bytes; both ends are the same program.
+    pub fn encode(&self, into: &mut Vec<u8>) {
+        into.clear();
+        put_number(into, self.slot);
+        put(into, &self.script);
+        for list in [&self.env, &self.args] {
+            put_number(into, list.len() as u32);
+            list.iter().for_each(|text| put(into, text));
+        }
+    }
+
+    /// `None` when the bytes are not a whole job.
+    pub fn decode(mut bytes: &[u8]) -> Option<Self> {
+        let slot = take_number(&mut bytes)?;
+        let script = take(&mut bytes)?;
+        let mut list = || {
+            let count = take_number(&mut bytes)?;
+            (0..count).map(|_| take(&mut bytes)).collect::<Option<Vec<_>>>()
+        };
+        let (env, args) = (list()?, list()?);
+        bytes.is_empty().then_some(Self { slot, script, env, args })
+    }
+}
+
+fn put_number(into: &mut Vec<u8>, number: u32) {
+    into.extend_from_slice(&number.to_le_bytes());
+}
+
+fn put(into: &mut Vec<u8>, text: &[u8]) {
+    put_number(into, text.len() as u32);
+    into.extend_from_slice(text);
+}
+
+fn take_number(bytes: &mut &[u8]) -> Option<u32> {
+    let (number, rest) = bytes.split_first_chunk::<4>()?;
+    *bytes = rest;
+    Some(u32::from_le_bytes(*number))
+}
+
+fn take(bytes: &mut &[u8]) -> Option<Vec<u8>> {
+    let len = take_number(bytes)? as usize;
+    let (text, rest) = bytes.split_at_checked(len)?;
+    *bytes = rest;
+    Some(text.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_survives_the_trip_and_a_cut_one_is_refused() {
+        let job = Job {
+            slot: 7,
+            script: b"/srv/cgi-bin/x.pl".to_vec(),
+            env: vec![b"A=1".to_vec(), b"B=".to_vec()],
+            args: vec![b"isindex".to_vec()],
+        };
+        let mut bytes = Vec::new();
+        job.encode(&mut bytes);
+        assert_eq!(Job::decode(&bytes), Some(job));
+        for cut in 0..bytes.len() {
+            assert_eq!(Job::decode(&bytes[..cut]), None, "cut at {cut}");
+        }
+    }
+}

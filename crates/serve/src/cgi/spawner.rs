@@ -1,0 +1,341 @@
+//! The spawner: takes CGI jobs from all workers, starts programs, and keeps the zygotes.
+//!
+//! It holds one zygote per taint mode and set of modules. Which modules a script loads is learned from its
+//! own runs: a child reports its %INC at its end, and from the second run on the script comes out of a
+//! zygote that has those modules loaded. Only modules of perl's own library folders count.
+
+use std::{
+    collections::HashMap,
+    ffi::CString,
+    fs::File,
+    io::Read,
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd, RawFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
+    time::SystemTime,
+};
+
+use super::{
+    job::{JOB_BYTES_MAX, Job},
+    zygote,
+};
+use crate::{scoreboard::Scoreboard, sys};
+
+/// What the spawner is given at its start.
+pub struct Setup {
+    pub board: Scoreboard,
+    /// Jobs come here from every worker.
+    pub jobs: OwnedFd,
+    /// Closed when the master ends.
+    pub lifeline: OwnedFd,
+    /// `DromCGIPreload`.
+    pub preload: Vec<String>,
+}
+
+/// More sets of modules than this are not kept apart.
+const ZYGOTES_MAX: usize = 12;
+
+struct Spawner {
+    setup: Setup,
+    zygotes: HashMap<zygote::Kind, zygote::Link>,
+    scripts: HashMap<Vec<u8>, Script>,
+    reports: (OwnedFd, OwnedFd),
+    children: HashMap<i32, u32>,
+    perl: Option<Perl>,
+}
+
+/// What is known of a script.
+struct Script {
+    changed: Option<SystemTime>,
+    how: How,
+    modules: Vec<String>,
+    learned: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Exec,
+    Perl { taint: zygote::Taint },
+}
+
+/// The perl that scripts mean: the one whose libperl this program was built with.
+struct Perl {
+    path: String,
+}
+
+/// Runs until the master ends; then returns.
+pub fn run(setup: Setup) {
+    let Ok(signals) = sys::signal_fd(&[libc::SIGCHLD]) else { return };
+    let Ok(reports) = sys::message_pair(false) else { return };
+    let perl = drom_perl::available().then(find_perl).flatten();
+    let mut spawner = Spawner {
+        setup,
+        zygotes: HashMap::new(),
+        scripts: HashMap::new(),
+        reports,
+        children: HashMap::new(),
+        perl,
+    };
+    if spawner.perl.is_some() {
+        let kind = spawner.kind(zygote::Taint::Off, &[]);
+        spawner.zygote(&kind); // the first request should not wait for perl's start
+    }
+    let mut buffer = vec![0; JOB_BYTES_MAX];
+    loop {
+        let fds = [
+            spawner.setup.jobs.as_fd(),
+            spawner.setup.lifeline.as_fd(),
+            signals.as_fd(),
+            spawner.reports.0.as_fd(),
+        ];
+        let ready = sys::poll(&fds, -1);
+        if ready[1] {
+            return;
+        }
+        if ready[2] {
+            while sys::next_signal(signals.as_raw_fd()).is_some() {}
+            spawner.reap();
+        }
+        if ready[3] {
+            spawner.learn(&mut buffer);
+        }
+        if ready[0] {
+            spawner.take_job(&mut buffer);
+        }
+    }
+}
+
+impl Spawner {
+    fn take_job(&mut self, buffer: &mut [u8]) {
+        let mut fds = Vec::new();
+        let got = sys::receive_fds(self.setup.jobs.as_raw_fd(), buffer, &mut fds);
+        let Ok(Some(len)) = got else { return };
+        let Some(job) = Job::decode(&buffer[..len]) else { return };
+        let [stdin, stdout] = &fds[..] else { return };
+        let how = self.know(&job);
+        let passed = match how {
+            How::Perl { taint } if is_plain(&job.env) => {
+                self.pass(&job, taint, &buffer[..len], [stdin.as_raw_fd(), stdout.as_raw_fd()])
+            }
+            _ => false,
+        };
+        if !passed {
+            self.exec(&job, stdin, stdout);
+        }
+    }
+
+    /// Looks at the script's first line, once per change of the file.
+    fn know(&mut self, job: &Job) -> How {
+        let path = Path::new(std::ffi::OsStr::from_bytes(&job.script));
+        let changed = path.metadata().and_then(|m| m.modified()).ok();
+        if let Some(known) = self.scripts.get(&job.script)
+            && known.changed == changed
+        {
+            return known.how;
+        }
+        let how = self.perl.as_ref().map_or(How::Exec, |perl| first_line(path, &perl.path));
+        let script = Script { changed, how, modules: Vec::new(), learned: false };
+        self.scripts.insert(job.script.clone(), script);
+        how
+    }
+
+    fn pass(&mut self, job: &Job, taint: zygote::Taint, bytes: &[u8], fds: [RawFd; 2]) -> bool {
+        let known = &self.scripts[&job.script];
+        let kind = self.kind(taint, &known.modules);
+        let learn = !known.learned;
+        let Some(link) = self.zygote(&kind) else { return false };
+        link.send(bytes, &fds, learn).is_ok()
+    }
+
+    fn kind(&self, taint: zygote::Taint, modules: &[String]) -> zygote::Kind {
+        let mut all: Vec<String> = self.setup.preload.iter().chain(modules).cloned().collect();
+        all.sort();
+        all.dedup();
+        zygote::Kind { taint, modules: all }
+    }
+
+    /// The zygote of a kind, started when there is none and there is room.
+    fn zygote(&mut self, kind: &zygote::Kind) -> Option<&zygote::Link> {
+        let stale = self.zygotes.get(kind).is_some_and(|link| !link.is_current());
+        if stale {
+            self.zygotes.remove(kind);
+        }
+        if !self.zygotes.contains_key(kind) {
+            if self.zygotes.len() >= ZYGOTES_MAX {
+                let bare = self.kind(kind.taint, &[]);
+                if *kind != bare && self.zygotes.contains_key(&bare) {
+                    return self.zygotes.get(&bare);
+                }
+            }
+            let perl = self.perl.as_ref()?.path.clone();
+            let report = self.reports.1.try_clone().ok()?;
+            let link = zygote::start(kind, self.setup.board, perl, report)?;
+            self.zygotes.insert(kind.clone(), link);
+        }
+        self.zygotes.get(kind)
+    }
+
+    /// A child told which files it had loaded: "script NUL module=file NUL ...".
+    fn learn(&mut self, buffer: &mut [u8]) {
+        let mut none = Vec::new();
+        let got = sys::receive_fds(self.reports.0.as_raw_fd(), buffer, &mut none);
+        let Ok(Some(len)) = got else { return };
+        let mut parts = buffer[..len].split(|&b| b == 0);
+        let script = parts.next().unwrap_or_default();
+        if let Some(known) = self.scripts.get_mut(script) {
+            known.modules = parts.filter_map(zygote::module_to_preload).collect();
+            known.modules.sort();
+            known.learned = true;
+        }
+    }
+
+    fn exec(&mut self, job: &Job, stdin: &OwnedFd, stdout: &OwnedFd) {
+        // SAFETY: this process has one thread.
+        match unsafe { sys::fork() } {
+            Ok(None) => exec_child(&self.setup.board, job, stdin.as_raw_fd(), stdout.as_raw_fd()),
+            Ok(Some(pid)) => {
+                self.children.insert(pid, job.slot);
+            }
+            Err(e) => {
+                eprintln_line(&format!("drom: cannot start {}: {e}", show(&job.script)));
+                zygote::tell_end(&self.setup.board, job.slot, 1 << 8);
+            }
+        }
+    }
+
+    fn reap(&mut self) {
+        while let Some((pid, status)) = sys::reap() {
+            if let Some(slot) = self.children.remove(&pid) {
+                zygote::tell_end(&self.setup.board, slot, status);
+            }
+            self.zygotes.retain(|_, link| link.pid() != pid);
+        }
+    }
+}
+
+/// Environment variables that change perl's own start need a perl of their own.
+fn is_plain(env: &[Vec<u8>]) -> bool {
+    const PERL: [&[u8]; 4] = [b"PERL5", b"PERL_", b"PERLIO", b"PERLLIB"];
+    !env.iter().any(|var| PERL.iter().any(|name| var.starts_with(name)))
+}
+
+fn exec_child(board: &Scoreboard, job: &Job, stdin: RawFd, stdout: RawFd) -> ! {
+    zygote::enter_child(board, job.slot, stdin, stdout, &job.script);
+    let text = |bytes: &[u8]| CString::new(bytes).unwrap_or_default();
+    let path = text(&job.script);
+    let name = job.script.rsplit(|&b| b == b'/').next().unwrap_or(&job.script);
+    let args: Vec<CString> =
+        std::iter::once(text(name)).chain(job.args.iter().map(|a| text(a))).collect();
+    let env: Vec<CString> = job.env.iter().map(|e| text(e)).collect();
+    let pointers = |list: &[CString]| {
+        list.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>()
+    };
+    let (argv, envp) = (pointers(&args), pointers(&env));
+    // SAFETY: NULL-terminated arrays of C strings that live until exec or exit.
+    unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
+    let why = std::io::Error::last_os_error();
+    eprintln_line(&format!("drom: cannot run {}: {why}", show(&job.script)));
+    // SAFETY: ends this child without the parent's exit handlers.
+    unsafe { libc::_exit(126) }
+}
+
+/// A script runs in a zygote when its first line names the perl we have, and nothing on that line asks
+/// for what only a new perl can do.
+fn first_line(path: &Path, perl: &str) -> How {
+    let mut start = [0; 256];
+    let got = File::open(path).and_then(|mut f| f.read(&mut start)).unwrap_or(0);
+    let line = start[..got].split(|&b| b == b'\n').next().unwrap_or_default();
+    let Some(line) = line.strip_prefix(b"#!") else { return How::Exec };
+    if !is_executable(path) {
+        return How::Exec; // the error should be the usual one
+    }
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split_whitespace();
+    let named = match words.next() {
+        Some("/usr/bin/env") => words.next().is_some_and(|w| w == "perl"),
+        Some(word) => word == perl || (word == "/usr/bin/perl" && same_file(word, perl)),
+        None => false,
+    };
+    match (named, words.next(), words.next()) {
+        (true, None, _) => How::Perl { taint: zygote::Taint::Off },
+        (true, Some(switches), None) => switches_taint(switches),
+        _ => How::Exec,
+    }
+}
+
+fn switches_taint(switches: &str) -> How {
+    let Some(letters) = switches.strip_prefix('-') else { return How::Exec };
+    if !letters.chars().all(|c| "wTtW".contains(c)) || letters.contains('W') {
+        return How::Exec;
+    }
+    let taint = match (letters.contains('T'), letters.contains('t')) {
+        (true, _) => zygote::Taint::On,
+        (_, true) => zygote::Taint::Warn,
+        _ => zygote::Taint::Off,
+    };
+    How::Perl { taint }
+}
+
+fn same_file(a: &str, b: &str) -> bool {
+    let real = |path: &str| std::fs::canonicalize(path).ok();
+    real(a).is_some() && real(a) == real(b)
+}
+
+fn is_executable(path: &Path) -> bool {
+    let Ok(text) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: a C string.
+    unsafe { libc::access(text.as_ptr(), libc::X_OK) == 0 }
+}
+
+fn find_perl() -> Option<Perl> {
+    let path = "/usr/bin/perl";
+    Path::new(path).exists().then(|| Perl { path: path.to_owned() })
+}
+
+fn show(path: &[u8]) -> String {
+    String::from_utf8_lossy(path).into_owned()
+}
+
+/// Standard error is the error log here.
+pub fn eprintln_line(text: &str) {
+    use std::io::Write;
+    // A log that cannot be written has nowhere to complain.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn how(line: &str) -> How {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.pl");
+        std::fs::write(&path, format!("{line}\nprint 1;\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        first_line(&path, "/usr/bin/perl")
+    }
+
+    #[test]
+    fn first_lines_choose_the_way_to_run() {
+        let perl = |taint| How::Perl { taint };
+        assert!(how("#!/usr/bin/perl") == perl(zygote::Taint::Off));
+        assert!(how("#!/usr/bin/perl -w") == perl(zygote::Taint::Off));
+        assert!(how("#!/usr/bin/perl -wT") == perl(zygote::Taint::On));
+        assert!(how("#! /usr/bin/perl -t") == perl(zygote::Taint::Warn));
+        assert!(how("#!/usr/bin/env perl") == perl(zygote::Taint::Off));
+        for line in ["#!/bin/sh", "#!/usr/bin/perl -CS", "#!/opt/perl/bin/perl", "#!/usr/bin/perl -w -T"] {
+            assert!(how(line) == How::Exec, "{line}");
+        }
+    }
+
+    #[test]
+    fn variables_of_perl_ask_for_a_perl_of_their_own() {
+        assert!(is_plain(&[b"PATH=/bin".to_vec(), b"PERFORMANCE=1".to_vec()]));
+        assert!(!is_plain(&[b"PERL5LIB=/x".to_vec()]));
+        assert!(!is_plain(&[b"PERL_UNICODE=S".to_vec()]));
+    }
+}

@@ -1,0 +1,252 @@
+//! A zygote: a process in which perl waits inside its own start with some modules loaded, and which forks
+//! a child for each job. The spawner's side is [`Link`]; the zygote's side is [`ZygoteLoop`].
+
+use std::{
+    fs,
+    os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
+    path::Path,
+    time::SystemTime,
+};
+
+use drom_perl::zygote::{Job as PerlJob, Wait};
+
+use super::job::{JOB_BYTES_MAX, Job};
+use crate::{scoreboard::Scoreboard, sys};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Taint {
+    Off,
+    Warn,
+    On,
+}
+
+/// What makes two zygotes different.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Kind {
+    pub taint: Taint,
+    /// `Name` or `Name=file`, sorted.
+    pub modules: Vec<String>,
+}
+
+/// The spawner's end of a zygote.
+pub struct Link {
+    pid: i32,
+    socket: OwnedFd,
+    /// Files whose change makes the zygote's modules old.
+    files: Vec<(String, Option<SystemTime>)>,
+}
+
+impl Link {
+    /// Passes a job on; `learn` asks the child to report what it loaded.
+    pub fn send(&self, job: &[u8], fds: &[RawFd], learn: bool) -> std::io::Result<()> {
+        sys::send_fds(self.socket.as_raw_fd(), &[u8::from(learn)], job, fds)
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    pub fn is_current(&self) -> bool {
+        self.files.iter().all(|(file, changed)| modified(file) == *changed)
+    }
+}
+
+fn modified(file: &str) -> Option<SystemTime> {
+    fs::metadata(file).and_then(|m| m.modified()).ok()
+}
+
+/// Starts a zygote; `None` when no process could be made.
+pub fn start(kind: &Kind, board: Scoreboard, perl: String, report: OwnedFd) -> Option<Link> {
+    let (mine, theirs) = sys::message_pair(false).ok()?;
+    // SAFETY: the spawner has one thread.
+    match unsafe { sys::fork() }.ok()? {
+        Some(pid) => {
+            let files = kind.modules.iter().filter_map(|m| m.split_once('='));
+            let files = files.map(|(_, file)| (file.to_owned(), modified(file))).collect();
+            Some(Link { pid, socket: mine, files })
+        }
+        None => {
+            drop(mine);
+            run(kind, board, perl, theirs, report)
+        }
+    }
+}
+
+fn run(kind: &Kind, board: Scoreboard, perl: String, jobs: OwnedFd, report: OwnedFd) -> ! {
+    sys::reset_signals();
+    null_to_stdio();
+    let switches: &[&str] = match kind.taint {
+        Taint::Off => &[],
+        Taint::Warn => &["-t"],
+        Taint::On => &["-T"],
+    };
+    let names: Vec<String> =
+        kind.modules.iter().map(|m| m.split('=').next().unwrap_or(m).to_owned()).collect();
+    let mut zygote = ZygoteLoop { board, perl, jobs: Some(jobs), report: Some(report), child: None, loaded: Vec::new() };
+    let status = match drom_perl::zygote::run(switches, &names, &mut zygote) {
+        Ok(status) => status,
+        Err(why) => {
+            super::spawner::eprintln_line(&format!("drom: {why}"));
+            1
+        }
+    };
+    zygote.send_report();
+    // SAFETY: perl has ended and flushed; the parent's exit handlers are not this child's.
+    unsafe { libc::_exit(status & 0xff) }
+}
+
+struct ZygoteLoop {
+    board: Scoreboard,
+    perl: String,
+    /// `None` in a child.
+    jobs: Option<OwnedFd>,
+    report: Option<OwnedFd>,
+    /// In a child that is to report: its script.
+    child: Option<Vec<u8>>,
+    loaded: Vec<u8>,
+}
+
+impl Wait for ZygoteLoop {
+    /// Waits, forks, reaps. In the child: takes the job's descriptors and becomes the script.
+    fn next(&mut self) -> Option<PerlJob> {
+        let signals = sys::signal_fd(&[libc::SIGCHLD]).ok()?;
+        let mut children = std::collections::HashMap::new();
+        let mut buffer = vec![0; JOB_BYTES_MAX + 1];
+        let jobs = self.jobs.take()?;
+        loop {
+            let ready = sys::poll(&[jobs.as_fd(), signals.as_fd()], -1);
+            if ready[1] {
+                while sys::next_signal(signals.as_raw_fd()).is_some() {}
+                while let Some((pid, status)) = sys::reap() {
+                    if let Some(slot) = children.remove(&pid) {
+                        tell_end(&self.board, slot, status);
+                    }
+                }
+            }
+            if !ready[0] {
+                continue;
+            }
+            let mut fds = Vec::new();
+            let got = sys::receive_fds(jobs.as_raw_fd(), &mut buffer, &mut fds).ok()??;
+            let Some(job) = Job::decode(&buffer[1..got]) else { continue };
+            let [stdin, stdout] = &fds[..] else { continue };
+            // SAFETY: a zygote has one thread; a module that started others was not preloaded.
+            match unsafe { sys::fork() } {
+                Ok(None) => {
+                    let learn = buffer[0] == 1;
+                    let (stdin, stdout) = (stdin.as_raw_fd(), stdout.as_raw_fd());
+                    return Some(self.become_child(job, stdin, stdout, learn));
+                }
+                Ok(Some(pid)) => {
+                    children.insert(pid, job.slot);
+                }
+                Err(_) => tell_end(&self.board, job.slot, 1 << 8),
+            }
+        }
+    }
+
+    fn loaded(&mut self, entry: &[u8]) {
+        if self.child.is_some() {
+            self.loaded.push(0);
+            self.loaded.extend_from_slice(entry);
+        }
+    }
+}
+
+impl ZygoteLoop {
+    fn become_child(&mut self, job: Job, stdin: RawFd, stdout: RawFd, learn: bool) -> PerlJob {
+        enter_child(&self.board, job.slot, stdin, stdout, &job.script);
+        if learn {
+            self.child = Some(job.script.clone());
+        } else {
+            self.report = None;
+        }
+        PerlJob { script: job.script, env: job.env, args: job.args, perl: self.perl.clone() }
+    }
+
+    fn send_report(&self) {
+        if let (Some(script), Some(report)) = (&self.child, &self.report) {
+            // Not learning costs time, not correctness.
+            let _ = sys::send_fds(report.as_raw_fd(), script, &self.loaded, &[]);
+        }
+    }
+}
+
+/// The part of a CGI child that does not depend on what it runs: signals, descriptors, folder, slot.
+pub fn enter_child(board: &Scoreboard, slot: u32, stdin: RawFd, stdout: RawFd, script: &[u8]) {
+    use std::os::unix::ffi::OsStrExt;
+    use std::sync::atomic::Ordering::Relaxed;
+    if let Some(line) = board.cgi.get(slot as usize) {
+        line.pid.store(std::process::id() as i32, Relaxed);
+    }
+    sys::reset_signals();
+    // SAFETY: plain descriptor and process-group calls in a process with one thread.
+    unsafe {
+        libc::setpgid(0, 0);
+        libc::dup2(stdin, 0);
+        libc::dup2(stdout, 1);
+    }
+    let folder = Path::new(std::ffi::OsStr::from_bytes(script)).parent();
+    if let Some(folder) = folder {
+        // A folder that cannot be entered shows when the script cannot be read.
+        let _ = std::env::set_current_dir(folder);
+    }
+}
+
+/// Tells the worker that waits: the child of this slot ended.
+pub fn tell_end(board: &Scoreboard, slot: u32, status: i32) {
+    use std::sync::atomic::Ordering::Relaxed;
+    if let Some(line) = board.cgi.get(slot as usize) {
+        line.pid.store(0, Relaxed);
+        line.ended.store(status + 1, Relaxed);
+    }
+}
+
+/// Perl decides at its start from descriptors 0 and 1 whether output is a terminal: here it never is.
+fn null_to_stdio() {
+    // SAFETY: opens a device and duplicates it over 0 and 1.
+    unsafe {
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        if null >= 0 {
+            libc::dup2(null, 0);
+            libc::dup2(null, 1);
+        }
+    }
+}
+
+/// Modules whose loading does what must happen anew in each process.
+const NEVER: [&str; 12] = [
+    "FindBin", "lib", "threads", "threads::shared", "Test::", "Devel::", "IO::Socket::SSL", "Env",
+    "diagnostics", "sigtrap", "CGI::Fast", "FCGI",
+];
+
+/// "CGI/Util.pm=/usr/share/perl5/CGI/Util.pm" as "CGI::Util=/usr/share/perl5/CGI/Util.pm" when the
+/// module lies in perl's own folders and may be loaded before the script.
+pub fn module_to_preload(entry: &[u8]) -> Option<String> {
+    let entry = std::str::from_utf8(entry).ok()?;
+    let (key, file) = entry.split_once('=')?;
+    let name = key.strip_suffix(".pm")?.replace('/', "::");
+    let system = ["/usr/share/perl", "/usr/lib/", "/usr/local/share/perl", "/usr/local/lib/"];
+    let allowed = system.iter().any(|folder| file.starts_with(folder));
+    let never = NEVER.iter().any(|n| if n.ends_with(':') { name.starts_with(n) } else { name == *n });
+    let word = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b':');
+    (allowed && !never && word).then(|| format!("{name}={file}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_harmless_modules_of_the_system_are_preloaded() {
+        let preload = |entry: &str| module_to_preload(entry.as_bytes());
+        assert_eq!(
+            preload("CGI/Util.pm=/usr/share/perl5/CGI/Util.pm").as_deref(),
+            Some("CGI::Util=/usr/share/perl5/CGI/Util.pm")
+        );
+        assert_eq!(preload("FindBin.pm=/usr/share/perl/5.36/FindBin.pm"), None);
+        assert_eq!(preload("Test/More.pm=/usr/share/perl/5.36/Test/More.pm"), None);
+        assert_eq!(preload("My/App.pm=/srv/app/lib/My/App.pm"), None);
+        assert_eq!(preload("config.pl=/usr/share/perl5/config.pl"), None);
+    }
+}

@@ -1,0 +1,186 @@
+//! The scoreboard: one slot per worker and per running CGI child, in memory that every process shares.
+//!
+//! Only atomics live here, so that a worker that dies in the middle of a write leaves nothing broken.
+//! Text (the request line, the Perl position) is copied byte by byte; a reader may see a torn line, and
+//! shows it as what it is: a hint for people.
+
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::sys;
+
+const LINE_MAX: usize = 192;
+
+/// What a worker is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// No process.
+    Free = 0,
+    Starting = 1,
+    Ready = 2,
+    /// Finishing what it has; takes nothing new.
+    Draining = 3,
+    /// Its main thread met a fatal signal; its helper saves what can be saved.
+    Dying = 4,
+}
+
+impl State {
+    fn from_u8(value: u8) -> Self {
+        match value {
+            1 => Self::Starting,
+            2 => Self::Ready,
+            3 => Self::Draining,
+            4 => Self::Dying,
+            _ => Self::Free,
+        }
+    }
+}
+
+/// A worker's line. Written by the worker (and by the master while there is none).
+#[repr(C, align(64))]
+pub struct Slot {
+    pub pid: AtomicI32,
+    state: AtomicU8,
+    pub generation: AtomicU32,
+    pub connections: AtomicU32,
+    pub requests: AtomicU64,
+    /// Monotonic time at which Perl was entered; 0 while Perl is not running.
+    pub perl_since_ns: AtomicU64,
+    pub request: Line,
+    /// Perl file and line, written when a request is stopped or the worker dies.
+    pub position: Line,
+}
+
+/// A CGI child: made by a worker, run and reaped by the zygotes.
+#[repr(C, align(64))]
+pub struct CgiSlot {
+    /// Slot of the worker that waits for it, plus one; 0: free.
+    pub owner: AtomicU32,
+    pub pid: AtomicI32,
+    /// Wait status plus one once it ended; 0 before.
+    pub ended: AtomicI32,
+}
+
+/// Bytes that one process writes and another may read.
+#[repr(C)]
+pub struct Line {
+    len: AtomicU32,
+    bytes: [AtomicU8; LINE_MAX],
+}
+
+impl Line {
+    pub fn set(&self, text: &[u8]) {
+        let len = text.len().min(LINE_MAX);
+        for (to, &from) in self.bytes.iter().zip(&text[..len]) {
+            to.store(from, Relaxed);
+        }
+        self.len.store(len as u32, Relaxed);
+    }
+
+    pub fn get(&self) -> String {
+        let len = (self.len.load(Relaxed) as usize).min(LINE_MAX);
+        let bytes: Vec<u8> = self.bytes[..len].iter().map(|b| b.load(Relaxed)).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Slot {
+    pub fn state(&self) -> State {
+        State::from_u8(self.state.load(Relaxed))
+    }
+
+    pub fn set_state(&self, state: State) {
+        self.state.store(state as u8, Relaxed);
+    }
+
+    /// Ready and not in Perl: it would take a request at once.
+    pub fn is_idle(&self) -> bool {
+        self.state() == State::Ready && self.perl_since_ns.load(Relaxed) == 0
+    }
+
+    pub fn clear(&self) {
+        self.pid.store(0, Relaxed);
+        self.connections.store(0, Relaxed);
+        self.requests.store(0, Relaxed);
+        self.perl_since_ns.store(0, Relaxed);
+        self.request.set(b"");
+        self.position.set(b"");
+        self.set_state(State::Free);
+    }
+}
+
+/// The whole board; lives as long as the server.
+#[derive(Clone, Copy)]
+pub struct Scoreboard {
+    pub slots: &'static [Slot],
+    pub cgi: &'static [CgiSlot],
+}
+
+impl Scoreboard {
+    pub fn new(workers: usize) -> std::io::Result<Self> {
+        let (slot, cgi) = (size_of::<Slot>() * workers, size_of::<CgiSlot>() * workers);
+        let at = sys::shared_memory(slot + cgi)?;
+        // SAFETY: the mapping is zeroed, page-aligned, large enough, never unmapped; all-zero atomics
+        // are valid; the second array begins at a multiple of its alignment (64 divides both sizes).
+        unsafe {
+            Ok(Self {
+                slots: std::slice::from_raw_parts(at.cast(), workers),
+                cgi: std::slice::from_raw_parts(at.add(slot).cast(), workers),
+            })
+        }
+    }
+
+    /// Workers other than `me` that would take a request at once.
+    pub fn idle_besides(&self, me: usize) -> usize {
+        self.slots.iter().enumerate().filter(|(i, s)| *i != me && s.is_idle()).count()
+    }
+
+    /// Takes a free CGI slot for a worker.
+    pub fn take_cgi(&self, worker: usize) -> Option<usize> {
+        let owner = worker as u32 + 1;
+        let taken = |s: &CgiSlot| s.owner.compare_exchange(0, owner, Relaxed, Relaxed).is_ok();
+        let index = self.cgi.iter().position(|s| s.owner.load(Relaxed) == 0 && taken(s))?;
+        self.cgi[index].pid.store(0, Relaxed);
+        self.cgi[index].ended.store(0, Relaxed);
+        Some(index)
+    }
+
+    pub fn free_cgi(&self, index: usize) {
+        self.cgi[index].owner.store(0, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cgi_slot_is_taken_once() {
+        let board = Scoreboard::new(2).unwrap();
+        assert_eq!(board.take_cgi(0), Some(0));
+        assert_eq!(board.take_cgi(1), Some(1));
+        assert_eq!(board.take_cgi(0), None);
+        board.free_cgi(0);
+        assert_eq!(board.take_cgi(1), Some(0));
+    }
+
+    #[test]
+    fn only_ready_workers_outside_perl_are_idle() {
+        let board = Scoreboard::new(3).unwrap();
+        assert_eq!(board.idle_besides(0), 0);
+        board.slots[1].set_state(State::Ready);
+        board.slots[2].set_state(State::Ready);
+        assert_eq!(board.idle_besides(1), 1);
+        board.slots[2].perl_since_ns.store(5, Relaxed);
+        assert_eq!(board.idle_besides(1), 0);
+    }
+
+    #[test]
+    fn a_line_keeps_what_fits() {
+        let board = Scoreboard::new(1).unwrap();
+        board.slots[0].request.set(b"GET / HTTP/1.1");
+        assert_eq!(board.slots[0].request.get(), "GET / HTTP/1.1");
+        board.slots[0].request.set(&[b'x'; 1000]);
+        assert_eq!(board.slots[0].request.get().len(), LINE_MAX);
+    }
+}

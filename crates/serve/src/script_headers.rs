@@ -1,0 +1,196 @@
+//! The head that a script prints: CGI's header lines up to an empty line, met piece by piece.
+//!
+//! Pure: bytes in, [`ScriptHead`] out. Used by the CGI tier and by Perl handlers under `ParseHeaders`.
+
+/// Longest head; a script that prints more without an empty line is broken.
+pub const SCRIPT_HEAD_BYTES_MAX: usize = 256 * 1024;
+
+/// What the script said before its body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScriptHead {
+    /// `Status: 404 Not Found`, as a number and as text.
+    pub status: Option<(u16, Vec<u8>)>,
+    pub content_type: Option<Vec<u8>>,
+    pub location: Option<Vec<u8>>,
+    /// Everything else, in order.
+    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Why a head is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadHead {
+    #[error("malformed header from script: Bad header={0}")]
+    Line(String),
+    #[error("End of script output before headers")]
+    Missing,
+    #[error("script printed {SCRIPT_HEAD_BYTES_MAX} bytes without an empty line to end its headers")]
+    TooLong,
+    #[error("malformed header from script: Bad status={0}")]
+    Status(String),
+}
+
+/// Collects output until the head is whole.
+#[derive(Debug, Default)]
+pub struct HeadScan {
+    bytes: Vec<u8>,
+}
+
+impl HeadScan {
+    /// Takes the next piece. `Some` once: the head, and the part of the piece that is body already.
+    pub fn feed<'a>(
+        &mut self,
+        piece: &'a [u8],
+    ) -> Option<Result<(ScriptHead, &'a [u8]), BadHead>> {
+        let before = self.bytes.len();
+        self.bytes.extend_from_slice(piece);
+        let Some((head_end, body_start)) = find_end(&self.bytes, before) else {
+            return (self.bytes.len() > SCRIPT_HEAD_BYTES_MAX).then_some(Err(BadHead::TooLong));
+        };
+        let head = parse(&self.bytes[..head_end]);
+        Some(head.map(|head| (head, &piece[body_start - before..])))
+    }
+
+    /// The output ended before an empty line.
+    pub fn end(&self) -> BadHead {
+        let first = self.bytes.split(|&b| b == b'\n').next().unwrap_or_default();
+        if first.is_empty() || parse_line(first).is_ok() {
+            return BadHead::Missing;
+        }
+        BadHead::Line(shown(first))
+    }
+
+    pub fn is_untouched(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
+/// The end of the last header line and the start of the body; an empty line may end in CR LF or LF.
+fn find_end(bytes: &[u8], from: usize) -> Option<(usize, usize)> {
+    let start = from.saturating_sub(3);
+    for at in memchr::memchr_iter(b'\n', &bytes[start..]).map(|i| i + start) {
+        let rest = &bytes[at + 1..];
+        if rest.first() == Some(&b'\n') && at + 2 > from {
+            return Some((at + 1, at + 2));
+        }
+        if rest.starts_with(b"\r\n") && at + 3 > from {
+            return Some((at + 1, at + 3));
+        }
+    }
+    // An empty first line: a head without headers.
+    match bytes {
+        [b'\n', ..] => Some((0, 1)),
+        [b'\r', b'\n', ..] => Some((0, 2)),
+        _ => None,
+    }
+}
+
+fn parse(head: &[u8]) -> Result<ScriptHead, BadHead> {
+    let mut parsed = ScriptHead::default();
+    for line in head.split(|&b| b == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            continue;
+        }
+        let (name, value) = parse_line(line)?;
+        if name.eq_ignore_ascii_case(b"Status") {
+            parsed.status = Some(parse_status(value)?);
+        } else if name.eq_ignore_ascii_case(b"Content-Type") {
+            parsed.content_type = Some(value.to_vec());
+        } else if name.eq_ignore_ascii_case(b"Location") {
+            parsed.location = Some(value.to_vec());
+        } else {
+            parsed.headers.push((name.to_vec(), value.to_vec()));
+        }
+    }
+    Ok(parsed)
+}
+
+/// A name is a token: what follows cannot smuggle a second header or response.
+fn parse_line(line: &[u8]) -> Result<(&[u8], &[u8]), BadHead> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let bad = || BadHead::Line(shown(line));
+    let colon = memchr::memchr(b':', line).ok_or_else(bad)?;
+    let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+    let token = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
+    let name = name.trim_ascii_end();
+    if name.is_empty() || !name.iter().all(token) || value.contains(&b'\r') || value.contains(&0) {
+        return Err(bad());
+    }
+    Ok((name, value))
+}
+
+fn parse_status(value: &[u8]) -> Result<(u16, Vec<u8>), BadHead> {
+    let digits = value.iter().take_while(|b| b.is_ascii_digit()).count();
+    let code = std::str::from_utf8(&value[..digits]).ok().and_then(|d| d.parse().ok());
+    match code {
+        Some(code) if (100..=999).contains(&code) => Ok((code, value.to_vec())),
+        _ => Err(BadHead::Status(shown(value))),
+    }
+}
+
+fn shown(line: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(line).chars().take(120).collect();
+    text.trim_end().escape_debug().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(text: &[u8]) -> Result<(ScriptHead, Vec<u8>), BadHead> {
+        let mut scan = HeadScan::default();
+        match scan.feed(text) {
+            Some(found) => found.map(|(head, body)| (head, body.to_vec())),
+            None => Err(scan.end()),
+        }
+    }
+
+    #[test]
+    fn a_usual_head() {
+        let (head, body) =
+            whole(b"Content-type: text/plain\r\nStatus: 404 Gone fishing\nX-A: 1\n\nbody\n\n").unwrap();
+        assert_eq!(head.content_type.as_deref(), Some(&b"text/plain"[..]));
+        assert_eq!(head.status, Some((404, b"404 Gone fishing".to_vec())));
+        assert_eq!(head.headers, [(b"X-A".to_vec(), b"1".to_vec())]);
+        assert_eq!(body, b"body\n\n");
+    }
+
+    #[test]
+    fn every_split_gives_the_same_head_and_body() {
+        let text = b"Content-Type: text/html\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\n\r\nbody";
+        let expected = whole(text).unwrap();
+        for cut in 0..text.len() {
+            let mut scan = HeadScan::default();
+            let mut body = Vec::new();
+            let mut head = None;
+            for piece in [&text[..cut], &text[cut..]] {
+                if head.is_some() {
+                    body.extend_from_slice(piece);
+                } else if let Some(found) = scan.feed(piece) {
+                    let (h, rest) = found.unwrap();
+                    head = Some(h);
+                    body.extend_from_slice(rest);
+                }
+            }
+            assert_eq!((head.unwrap(), body), expected, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_header_is_named() {
+        assert!(matches!(whole(b"Hello, world!\n\n"), Err(BadHead::Line(l)) if l == "Hello, world!"));
+        assert_eq!(whole(b""), Err(BadHead::Missing));
+        assert_eq!(whole(b"Content-type: text/plain\n"), Err(BadHead::Missing));
+        assert!(matches!(whole(b"no header"), Err(BadHead::Line(_))));
+        assert!(matches!(whole(b"Status: ok\n\n"), Err(BadHead::Status(_))));
+    }
+
+    #[test]
+    fn a_head_longer_than_eight_kilobytes_is_fine_and_an_endless_one_is_not() {
+        let long = [b"X-Long: ".as_slice(), &[b'a'; 20_000], b"\n\nbody"].concat();
+        assert_eq!(whole(&long).unwrap().1, b"body");
+        let mut scan = HeadScan::default();
+        assert_eq!(scan.feed(&vec![b'a'; SCRIPT_HEAD_BYTES_MAX + 1]), Some(Err(BadHead::TooLong)));
+    }
+}

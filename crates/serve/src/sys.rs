@@ -1,0 +1,356 @@
+//! The system calls that the standard library has no words for: descriptors across processes, epoll,
+//! futex, fork, shared memory. Thin, safe on the outside where that is possible; no policy.
+
+use std::{
+    io,
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+    sync::atomic::AtomicU32,
+    time::Duration,
+};
+
+pub fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// SAFETY: the caller owns the descriptor and gives it away.
+unsafe fn owned(fd: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: a non-negative descriptor returned by the system call is new and owned by nobody else.
+    check(fd).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+// ---- epoll ---------------------------------------------------------------------------------------
+
+pub struct Epoll(OwnedFd);
+
+pub const IN: u32 = libc::EPOLLIN as u32;
+pub const OUT: u32 = libc::EPOLLOUT as u32;
+pub const RDHUP: u32 = libc::EPOLLRDHUP as u32;
+pub const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
+
+impl Epoll {
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: no pointers.
+        unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }.map(Self)
+    }
+
+    pub fn add(&self, fd: RawFd, events: u32, token: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, events, token)
+    }
+
+    pub fn modify(&self, fd: RawFd, events: u32, token: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, events, token)
+    }
+
+    pub fn remove(&self, fd: RawFd) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd, 0, 0)
+    }
+
+    /// Appends ready (token, events) pairs to `ready`; an interrupted wait appends none.
+    pub fn wait(
+        &self,
+        buffer: &mut [libc::epoll_event],
+        timeout_ms: i32,
+    ) -> io::Result<usize> {
+        // SAFETY: the buffer is exclusively ours and its length is given.
+        let count = unsafe {
+            libc::epoll_wait(
+                self.0.as_raw_fd(),
+                buffer.as_mut_ptr(),
+                buffer.len() as i32,
+                timeout_ms,
+            )
+        };
+        match check(count) {
+            Ok(count) => Ok(count as usize),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
+            Err(e) => Err(e),
+        }
+    }
+
+    pub fn as_raw(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    fn control(&self, what: i32, fd: RawFd, events: u32, token: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events, u64: token };
+        // SAFETY: `event` is a local; the kernel copies it.
+        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), what, fd, &raw mut event) }).map(drop)
+    }
+}
+
+// ---- descriptors across processes ----------------------------------------------------------------
+
+/// A pair of connected message sockets, closed on exec; both ends non-blocking when asked.
+pub fn message_pair(nonblocking: bool) -> io::Result<(OwnedFd, OwnedFd)> {
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    let kind = if nonblocking { kind | libc::SOCK_NONBLOCK } else { kind };
+    let mut fds = [0; 2];
+    // SAFETY: `fds` has room for the two descriptors.
+    check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) })?;
+    // SAFETY: both are new.
+    let pair = unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) };
+    for fd in [&pair.0, &pair.1] {
+        for option in [libc::SO_SNDBUF, libc::SO_RCVBUF] {
+            set_option(fd.as_raw_fd(), libc::SOL_SOCKET, option, 4 << 20);
+        }
+    }
+    Ok(pair)
+}
+
+pub fn set_option(fd: RawFd, level: i32, option: i32, value: i32) {
+    // SAFETY: the value is a local int. A refused option leaves the default, which works as well.
+    unsafe {
+        libc::setsockopt(fd, level, option, (&raw const value).cast(), size_of::<i32>() as u32);
+    }
+}
+
+const FDS_MAX: usize = 4;
+/// Room for a control message with `FDS_MAX` descriptors, aligned as cmsghdr asks.
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// Sends one message with descriptors; the bytes stand in up to two pieces.
+pub fn send_fds(socket: RawFd, head: &[u8], body: &[u8], fds: &[RawFd]) -> io::Result<()> {
+    assert!(fds.len() <= FDS_MAX, "a message carries at most {FDS_MAX} descriptors");
+    let mut parts = [io_slice(head), io_slice(body)];
+    let mut control = Control([0; 64]);
+    // SAFETY: msghdr is plain data for which zero is valid; every pointer set below is to a local or
+    // argument that outlives the call, and the control buffer is large enough for FDS_MAX.
+    unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = parts.as_mut_ptr();
+        message.msg_iovlen = parts.len();
+        if !fds.is_empty() {
+            let bytes = size_of_val(fds) as u32;
+            message.msg_control = (&raw mut control).cast();
+            message.msg_controllen = libc::CMSG_SPACE(bytes) as usize;
+            let header = libc::CMSG_FIRSTHDR(&raw const message);
+            (*header).cmsg_level = libc::SOL_SOCKET;
+            (*header).cmsg_type = libc::SCM_RIGHTS;
+            (*header).cmsg_len = libc::CMSG_LEN(bytes) as usize;
+            std::ptr::copy_nonoverlapping(
+                fds.as_ptr().cast::<u8>(),
+                libc::CMSG_DATA(header),
+                bytes as usize,
+            );
+        }
+        let sent = libc::sendmsg(socket, &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT);
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+fn io_slice(bytes: &[u8]) -> libc::iovec {
+    libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
+}
+
+/// Receives one message; `Ok(None)` when the other side is gone. Blocks unless the socket does not.
+pub fn receive_fds(
+    socket: RawFd,
+    buffer: &mut [u8],
+    fds: &mut Vec<OwnedFd>,
+) -> io::Result<Option<usize>> {
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut control = Control([0; 64]);
+    // SAFETY: as in `send_fds`; descriptors found in the control message are new and become owned here.
+    unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = (&raw mut control).cast();
+        message.msg_controllen = size_of::<Control>();
+        let got = libc::recvmsg(socket, &raw mut message, libc::MSG_CMSG_CLOEXEC);
+        if got < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+        while !header.is_null() {
+            if (*header).cmsg_type == libc::SCM_RIGHTS {
+                let bytes = (*header).cmsg_len - libc::CMSG_LEN(0) as usize;
+                for index in 0..bytes / size_of::<RawFd>() {
+                    let data = libc::CMSG_DATA(header).cast::<RawFd>().add(index);
+                    fds.push(OwnedFd::from_raw_fd(data.read_unaligned()));
+                }
+            }
+            header = libc::CMSG_NXTHDR(&raw const message, header);
+        }
+        Ok((got > 0).then_some(got as usize))
+    }
+}
+
+pub fn event_fd() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    unsafe { owned(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) }
+}
+
+/// Makes an eventfd readable; async-signal-safe.
+pub fn kick(fd: RawFd) {
+    let one = 1u64;
+    // SAFETY: writes eight bytes from a local; a full counter is as readable as one more.
+    unsafe { libc::write(fd, (&raw const one).cast(), 8) };
+}
+
+pub fn unkick(fd: RawFd) {
+    let mut count = 0u64;
+    // SAFETY: reads eight bytes into a local; nothing to read is fine.
+    unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
+}
+
+pub fn pipe(flags: i32) -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [0; 2];
+    // SAFETY: `fds` has room for the two descriptors.
+    check(unsafe { libc::pipe2(fds.as_mut_ptr(), flags | libc::O_CLOEXEC) })?;
+    // SAFETY: both are new.
+    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+}
+
+pub fn set_nonblocking(fd: RawFd) {
+    // SAFETY: no pointers; the descriptor is open.
+    unsafe {
+        let flags = libc::fcntl(fd, libc::F_GETFL);
+        libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK);
+    }
+}
+
+/// A file that has no name, for bodies too large for memory.
+pub fn scratch_file() -> io::Result<std::fs::File> {
+    let folder = std::env::temp_dir();
+    let unnamed = std::os::unix::ffi::OsStrExt::as_bytes(folder.as_os_str());
+    let path = std::ffi::CString::new(unnamed).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let flags = libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC;
+    // SAFETY: the path is a C string; the descriptor is new.
+    match unsafe { owned(libc::open(path.as_ptr(), flags, 0o600)) } {
+        Ok(fd) => Ok(fd.into()),
+        // SAFETY: as above. Some file systems have no O_TMPFILE; memory serves then.
+        Err(_) => unsafe {
+            owned(libc::memfd_create(c"drom-body".as_ptr(), libc::MFD_CLOEXEC)).map(Into::into)
+        },
+    }
+}
+
+// ---- futex ---------------------------------------------------------------------------------------
+
+/// Sleeps while `word` is `expected`, until woken or the time is over.
+pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
+    let time = timeout.map(|t| libc::timespec {
+        tv_sec: t.as_secs() as i64,
+        tv_nsec: i64::from(t.subsec_nanos()),
+    });
+    let time = time.as_ref().map_or(std::ptr::null(), |t| &raw const *t);
+    // SAFETY: the word and the time are valid for the call; private to this process.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            expected,
+            time,
+        );
+    }
+}
+
+/// Wakes the sleeper on `word`; async-signal-safe.
+pub fn futex_wake(word: &AtomicU32) {
+    // SAFETY: the word is valid; no other pointer.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            1,
+        );
+    }
+}
+
+// ---- processes -----------------------------------------------------------------------------------
+
+/// Forks. `Ok(None)` in the child.
+///
+/// # Safety
+/// The process must have one thread, or the child must only exec or exit.
+pub unsafe fn fork() -> io::Result<Option<i32>> {
+    // SAFETY: as the caller promises.
+    match check(unsafe { libc::fork() })? {
+        0 => Ok(None),
+        child => Ok(Some(child)),
+    }
+}
+
+/// A zeroed region shared with every process forked later; never unmapped.
+pub fn shared_memory(bytes: usize) -> io::Result<*mut u8> {
+    // SAFETY: a fresh anonymous mapping.
+    let at = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(at.cast()) }
+}
+
+/// A child that ended, without waiting: (pid, wait status).
+pub fn reap() -> Option<(i32, i32)> {
+    let mut status = 0;
+    // SAFETY: `status` is a local.
+    let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+    (pid > 0).then_some((pid, status))
+}
+
+pub fn kill(pid: i32, signal: i32) {
+    // SAFETY: no pointers. A process that is gone already is what the caller wants.
+    unsafe { libc::kill(pid, signal) };
+}
+
+/// A descriptor that becomes readable on the given signals, which are blocked for this thread.
+pub fn signal_fd(signals: &[i32]) -> io::Result<OwnedFd> {
+    // SAFETY: the set is a local that sigemptyset initialises.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for &signal in signals {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        owned(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))
+    }
+}
+
+/// The next signal that a signalfd holds.
+pub fn next_signal(fd: RawFd) -> Option<i32> {
+    // SAFETY: the record is plain data, read whole or not at all.
+    unsafe {
+        let mut record: libc::signalfd_siginfo = std::mem::zeroed();
+        let size = size_of::<libc::signalfd_siginfo>();
+        let got = libc::read(fd, (&raw mut record).cast(), size);
+        (got == size as isize).then_some(record.ssi_signo as i32)
+    }
+}
+
+/// Signals as a program finds them at its start: nothing blocked, default actions.
+pub fn reset_signals() {
+    // SAFETY: the set is a local; SIG_DFL is a valid action for each of these.
+    unsafe {
+        let mut none = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        for signal in 1..32 {
+            if signal != libc::SIGKILL && signal != libc::SIGSTOP {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
+/// Waits until one of the descriptors is readable or closed; tells which are.
+pub fn poll(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> Vec<bool> {
+    let mut polled: Vec<_> = fds
+        .iter()
+        .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+        .collect();
+    // SAFETY: the array is ours and its length is given.
+    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as u64, timeout_ms) };
+    polled.iter().map(|p| p.revents != 0).collect()
+}
