@@ -1,1 +1,3 @@
 //! The server: configuration, connections, dispatch, supervision of workers.
+
+pub mod config;
