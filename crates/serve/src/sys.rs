@@ -344,6 +344,30 @@ pub fn reset_signals() {
     }
 }
 
+/// Waits until a socket takes bytes again or is broken, at most this long.
+pub fn wait_writable(fd: RawFd, timeout: Duration) {
+    let mut polled = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+    let timeout = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+    // SAFETY: one local record.
+    unsafe { libc::poll(&raw mut polled, 1, timeout) };
+}
+
+/// In the child of a script's fork: closes every descriptor above 2 that is a socket or an epoll, so that
+/// clients see the end of their connections when the worker closes them.
+pub fn close_sockets() {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
+    let fds: Vec<RawFd> =
+        entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+    for fd in fds.into_iter().filter(|&fd| fd > 2) {
+        let target = std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_default();
+        let target = target.to_string_lossy();
+        if target.starts_with("socket:") || target.starts_with("anon_inode:[event") {
+            // SAFETY: this child never returns to the code that owns these descriptors.
+            unsafe { libc::close(fd) };
+        }
+    }
+}
+
 /// Waits until one of the descriptors is readable or closed; tells which are.
 pub fn poll(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> Vec<bool> {
     let mut polled: Vec<_> = fds

@@ -1,0 +1,191 @@
+//! The answer's head and its end: framing, fields, error pages. Bytes go into buffers; no I/O.
+
+use std::{cell::RefCell, net::SocketAddr};
+
+use crate::{
+    config::ErrorDocument,
+    error_page,
+    http::{DateCache, ResponseHead, status_text},
+    request::{Next, Request},
+};
+
+pub use crate::http::Framing;
+
+thread_local! {
+    static DATE: RefCell<DateCache> = RefCell::default();
+}
+
+/// Fields that the server itself writes: a script cannot.
+pub fn is_ours(name: &[u8]) -> bool {
+    const OURS: [&[u8]; 4] = [b"Connection", b"Keep-Alive", b"Transfer-Encoding", b"Date"];
+    OURS.iter().any(|own| name.eq_ignore_ascii_case(own))
+}
+
+/// The framing of a body whose end is not known yet.
+pub fn streaming(request: &Request) -> Framing {
+    Framing::choose(request.status, request.content_length, request.version(), request.is_head())
+}
+
+/// Writes the head with the request's framing.
+pub fn write_head(request: &mut Request, wire: &mut Vec<u8>) {
+    if request.ass_backwards {
+        request.keep = false;
+        request.framing = Framing::UntilClose;
+        return;
+    }
+    let reason = reason(request);
+    let head = ResponseHead {
+        status: request.status,
+        reason: reason.as_deref(),
+        version: request.version(),
+        keep_alive: request.keep,
+        framing: request.framing,
+        server: &request.site.server,
+    };
+    let content_type = content_type(request);
+    let typed = content_type.as_deref().map(|t| (b"Content-Type".as_slice(), t));
+    let encoded = request.content_encoding().map(|e| (b"Content-Encoding".as_slice(), e));
+    let fields = request.headers_out.iter().filter(|(n, _)| !n.eq_ignore_ascii_case(b"Content-Type"));
+    let fields = fields.chain(request.err_headers_out.iter()).chain(encoded).chain(typed);
+    DATE.with_borrow_mut(|date| head.write(wire, date.text(request.wall_s), fields));
+    request.keep = head.stays_open();
+}
+
+/// The whole of an answer whose body is in hand: its length is known.
+pub fn finish(request: &mut Request, wire: &mut Vec<u8>) {
+    if !request.head_sent {
+        let length = match request.is_head() {
+            true => request.content_length.or((request.body_sent > 0).then_some(request.body_sent)),
+            false => Some(request.held.len() as u64),
+        };
+        request.framing = Framing::choose(request.status, length, request.version(), request.is_head());
+        write_head(request, wire);
+        request.head_sent = true;
+        if !request.is_head() && request.framing != Framing::None {
+            wire.extend_from_slice(&request.held);
+        }
+        return;
+    }
+    match request.framing {
+        Framing::Chunked => {
+            push_chunk_bytes(wire, &request.held);
+            wire.extend_from_slice(b"0\r\n\r\n");
+        }
+        // A body shorter than its Content-Length cannot be repaired: the connection ends.
+        Framing::Length(length) if length != request.body_sent => {
+            wire.extend_from_slice(&request.held);
+            request.keep = false;
+        }
+        _ => wire.extend_from_slice(&request.held),
+    }
+}
+
+fn push_chunk_bytes(wire: &mut Vec<u8>, bytes: &[u8]) {
+    if !bytes.is_empty() {
+        wire.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+        wire.extend_from_slice(bytes);
+        wire.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Makes the answer an error page, or names the path that answers instead.
+pub fn error(request: &mut Request, status: u16) -> Next {
+    if request.head_sent {
+        request.keep = false; // too late for another answer: the client sees a cut one
+        request.aborted = true;
+        return Next::Finish;
+    }
+    let document = error_document(request, status);
+    let location = (300..400).contains(&status).then(|| {
+        request.headers_out.get(b"Location").map(<[u8]>::to_vec)
+    });
+    let mapped = request.mapped.take();
+    let allow = request.headers_out.get(b"Allow").map(<[u8]>::to_vec);
+    request.forget_answer();
+    request.mapped = mapped;
+    request.status = status;
+    if let Some(location) = location.flatten() {
+        request.headers_out.set(b"Location", &location);
+    }
+    if let Some(allow) = allow {
+        request.headers_out.set(b"Allow", &allow);
+    }
+    match document {
+        Some(ErrorDocument::Local(path)) if request.redirects == 0 => {
+            return Next::Redirect(path.into_bytes());
+        }
+        Some(ErrorDocument::Url(url)) => {
+            request.status = 302;
+            request.headers_out.set(b"Location", url.as_bytes());
+            standard_page(request);
+        }
+        Some(ErrorDocument::Text(text)) => {
+            request.content_type = Some(b"text/html; charset=iso-8859-1".to_vec());
+            request.set_body(text.as_bytes());
+        }
+        _ => standard_page(request),
+    }
+    Next::Finish
+}
+
+fn error_document(request: &Request, status: u16) -> Option<ErrorDocument> {
+    let custom = request.custom_responses.iter().rev().find(|(s, _)| *s == status);
+    if let Some((_, text)) = custom {
+        let text = String::from_utf8_lossy(text).into_owned();
+        return Some(match text {
+            t if t.starts_with('/') => ErrorDocument::Local(t),
+            t if t.starts_with("http://") || t.starts_with("https://") => ErrorDocument::Url(t),
+            t => ErrorDocument::Text(t),
+        });
+    }
+    let policy = request.mapped.as_ref().map(|m| &m.policy);
+    policy.unwrap_or(&request.base_policy()).error_documents.get(&status).cloned()
+}
+
+fn standard_page(request: &mut Request) {
+    if matches!(request.status, 204 | 304) {
+        return;
+    }
+    let location = request.headers_out.get(b"Location").map(|l| String::from_utf8_lossy(l).into_owned());
+    let page = error_page::body(request.status, location.as_deref());
+    request.content_type = Some(b"text/html; charset=iso-8859-1".to_vec());
+    request.set_body(page.as_bytes());
+}
+
+/// A whole answer for a connection whose request could not be read.
+pub fn refusal(server: &str, status: u16, wall_s: u64, _client: SocketAddr) -> Vec<u8> {
+    let page = error_page::body(status, None);
+    let head = ResponseHead {
+        status,
+        reason: None,
+        version: crate::http::Version::Http11,
+        keep_alive: false,
+        framing: Framing::Length(page.len() as u64),
+        server,
+    };
+    let mut wire = Vec::with_capacity(512);
+    let typed = (b"Content-Type".as_slice(), b"text/html; charset=iso-8859-1".as_slice());
+    DATE.with_borrow_mut(|date| head.write(&mut wire, date.text(wall_s), [typed].into_iter()));
+    wire.extend_from_slice(page.as_bytes());
+    wire
+}
+
+/// The words after the status code: the script's own, when it gave some.
+fn reason(request: &Request) -> Option<Vec<u8>> {
+    let line = request.status_line.as_deref()?;
+    let words = line.get(3..)?.trim_ascii();
+    let matches = line.get(..3)? == request.status.to_string().as_bytes();
+    (matches && !words.is_empty() && words != status_text(request.status).as_bytes())
+        .then(|| words.to_vec())
+}
+
+/// The media type with `AddDefaultCharset` applied.
+fn content_type(request: &Request) -> Option<Vec<u8>> {
+    let own = request.content_type.as_deref().or_else(|| request.headers_out.get(b"Content-Type"))?;
+    let policy = request.mapped.as_ref().map(|m| &m.policy)?;
+    let plain = own.eq_ignore_ascii_case(b"text/html") || own.eq_ignore_ascii_case(b"text/plain");
+    match &policy.default_charset {
+        Some(Some(charset)) if plain => Some([own, b"; charset=", charset.as_bytes()].concat()),
+        _ => Some(own.to_vec()),
+    }
+}

@@ -1,0 +1,516 @@
+//! The event loop of a worker: connections, requests being read and answers being written.
+//!
+//! Central noun: [`Engine`]. One thread at a time owns it (`worker` passes it between the main thread, which
+//! can run Perl, and the helper, which cannot); nothing in here is shared or locked. [`Engine::turn`] does
+//! one step and returns when a request needs Perl.
+//!
+//! Invariant: a connection whose request runs is in state `Running`; its request is with the thread that
+//! runs it, and the engine does not touch its socket until [`Engine::finish_job`].
+
+mod cgi_run;
+mod connection;
+mod handoff;
+mod reading;
+mod respond;
+
+use std::{
+    collections::VecDeque,
+    io,
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+    sync::atomic::Ordering::Relaxed,
+};
+
+use connection::{Connection, State};
+use drom_observe::clock;
+
+use crate::{
+    config::LogLevel,
+    request::Request,
+    scoreboard::Scoreboard,
+    site::{Site, wall_time},
+    sys::{self, Epoll},
+};
+
+/// What the engine needs from the world; descriptors belong to the worker's process for its life.
+pub struct Setup {
+    pub site: &'static Site,
+    pub board: Scoreboard,
+    /// This worker's slot.
+    pub me: usize,
+    /// Workers that accept connections; the others get theirs from the inbox.
+    pub primaries: usize,
+    pub listeners: Vec<RawFd>,
+    /// Connections for any idle worker: receiving and sending end.
+    pub inbox: (RawFd, RawFd),
+    /// CGI jobs for the spawner.
+    pub cgi_jobs: RawFd,
+    /// Closed when the master is gone.
+    pub lifeline: RawFd,
+    /// Readable when a thread wants the loop's attention.
+    pub kick: RawFd,
+}
+
+/// What a turn of the loop ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// A request needs Perl; take it with [`Engine::begin_job`].
+    Job(usize),
+    /// Events were handled, or the time is over.
+    Idle,
+}
+
+pub struct Engine {
+    setup: Setup,
+    epoll: Epoll,
+    events: Vec<libc::epoll_event>,
+    ready: usize,
+    next: usize,
+    connections: Vec<Option<Box<Connection>>>,
+    free: Vec<usize>,
+    count: usize,
+    serial: u64,
+    buffers: Vec<Vec<u8>>,
+    spare: Vec<Box<Request>>,
+    /// Connections with input that was read already.
+    again: VecDeque<usize>,
+    /// Connections whose request waits for Perl.
+    waiting: VecDeque<usize>,
+    /// Connections whose request waits for a place among the CGI children.
+    cgi_waiting: VecDeque<usize>,
+    /// CGI children that closed their output and run on.
+    cgi_leftover: Vec<usize>,
+    cgi_running: usize,
+    listening: bool,
+    inbox_on: bool,
+    pub now_ns: u64,
+    wall_s: u64,
+    swept_ns: u64,
+    /// Taking nothing new.
+    pub draining: bool,
+    pub master_gone: bool,
+    pub retire: bool,
+    can_run_perl: bool,
+    files: respond::FileCache,
+}
+
+mod token {
+    pub const LISTENER: u64 = 1 << 56;
+    pub const INBOX: u64 = 2 << 56;
+    pub const KICK: u64 = 3 << 56;
+    pub const CGI: u64 = 4 << 56;
+    pub const LIFELINE: u64 = 5 << 56;
+    pub const KIND: u64 = 0xff << 56;
+}
+
+const EVENTS_MAX: usize = 64;
+const ACCEPTS_MAX: usize = 16;
+const SWEEP_NS: u64 = 100_000_000;
+/// While CGI output is held back in the hope of its end: flush after this long.
+const CGI_FLUSH_MS: i32 = 20;
+
+impl Engine {
+    pub fn new(setup: Setup) -> io::Result<Self> {
+        let epoll = Epoll::new()?;
+        epoll.add(setup.kick, sys::IN, token::KICK)?;
+        epoll.add(setup.lifeline, sys::IN, token::LIFELINE)?;
+        let mut engine = Self {
+            epoll,
+            events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX],
+            ready: 0,
+            next: 0,
+            connections: Vec::new(),
+            free: Vec::new(),
+            count: 0,
+            serial: 0,
+            buffers: Vec::new(),
+            spare: Vec::new(),
+            again: VecDeque::new(),
+            waiting: VecDeque::new(),
+            cgi_waiting: VecDeque::new(),
+            cgi_leftover: Vec::new(),
+            cgi_running: 0,
+            listening: false,
+            inbox_on: false,
+            now_ns: clock::monotonic_ns(),
+            wall_s: wall_time().as_secs(),
+            swept_ns: 0,
+            draining: false,
+            master_gone: false,
+            retire: false,
+            can_run_perl: true,
+            files: respond::FileCache::default(),
+            setup,
+        };
+        engine.set_inbox(true);
+        engine.set_listening(true);
+        Ok(engine)
+    }
+
+    /// Nothing left that would be lost.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub fn connection_count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether this thread can run Perl. Without it ready requests go to idle workers, and the inbox is
+    /// left to them.
+    pub fn set_can_run_perl(&mut self, can: bool) {
+        self.can_run_perl = can;
+        self.set_inbox(can && !self.draining);
+    }
+
+    /// Takes nothing new from now on; idle connections go to other workers.
+    pub fn drain(&mut self) {
+        self.draining = true;
+        self.set_listening(false);
+        self.set_inbox(false);
+        self.hand_off_idle();
+    }
+
+    /// One step: an event, a waiting request, or a wait of at most `timeout_ms` (-1: as long as nothing
+    /// is due).
+    pub fn turn(&mut self, timeout_ms: i32) -> io::Result<Turn> {
+        loop {
+            if let Some(job) = self.next_waiting() {
+                return Ok(Turn::Job(job));
+            }
+            if let Some(index) = self.again.pop_front() {
+                if let Some(job) = self.look_again(index) {
+                    return Ok(Turn::Job(job));
+                }
+                continue;
+            }
+            if self.next == self.ready {
+                self.sweep_if_due();
+                if !self.wait(timeout_ms)? {
+                    return Ok(Turn::Idle);
+                }
+            }
+            let event = self.events[self.next];
+            self.next += 1;
+            if let Some(job) = self.handle(event.u64, event.events) {
+                return Ok(Turn::Job(job));
+            }
+        }
+    }
+
+    /// Passes on what waits for Perl, as far as somebody is idle. For the thread that has no Perl.
+    pub fn place_waiting(&mut self) {
+        while !self.waiting.is_empty() && self.setup.board.idle_besides(self.setup.me) > 0 {
+            let Some(index) = self.waiting.pop_front() else { break };
+            if self.is_state(index, State::Waiting) && !self.hand_off(index) {
+                self.waiting.push_front(index);
+                break;
+            }
+        }
+    }
+
+    // ---- events --------------------------------------------------------------------------------
+
+    fn wait(&mut self, timeout_ms: i32) -> io::Result<bool> {
+        let due = self.due_ms();
+        let timeout = if timeout_ms < 0 { due } else if due < 0 { timeout_ms } else { timeout_ms.min(due) };
+        self.next = 0;
+        self.ready = 0;
+        self.ready = self.epoll.wait(&mut self.events, timeout)?;
+        self.now_ns = clock::monotonic_ns();
+        Ok(self.ready > 0)
+    }
+
+    /// How long the loop may sleep.
+    fn due_ms(&self) -> i32 {
+        if self.cgi_running > 0 || !self.cgi_waiting.is_empty() {
+            return CGI_FLUSH_MS;
+        }
+        if !self.waiting.is_empty() && !self.can_run_perl {
+            return 1;
+        }
+        if !self.listening && !self.draining && self.is_primary() {
+            return 10;
+        }
+        if self.count > 0 || !self.cgi_leftover.is_empty() { (SWEEP_NS / 1_000_000) as i32 } else { -1 }
+    }
+
+    fn handle(&mut self, token: u64, events: u32) -> Option<usize> {
+        match token & token::KIND {
+            token::LISTENER => self.accept((token & 0xffff) as usize),
+            token::INBOX => return self.receive(),
+            token::KICK => sys::unkick(self.setup.kick),
+            token::LIFELINE => {
+                self.master_gone = true;
+                // The master is gone: nobody will accept what waits in the queue, and nobody replaces us.
+                let _ = self.epoll.remove(self.setup.lifeline);
+                self.drain();
+            }
+            token::CGI => self.cgi_event(token, events),
+            _ => return self.connection_event(token, events),
+        }
+        None
+    }
+
+    fn connection_event(&mut self, token: u64, events: u32) -> Option<usize> {
+        let index = self.index_of(token)?;
+        let connection = self.connections[index].as_mut()?;
+        let broken = events & (libc::EPOLLHUP | libc::EPOLLERR) as u32 != 0;
+        match connection.state {
+            State::Reading | State::Body => return self.readable(index),
+            State::Writing => {
+                if events & sys::OUT != 0 || broken {
+                    self.writable(index);
+                } else {
+                    self.listen_for(index, sys::OUT);
+                }
+            }
+            State::Lingering => self.linger(index),
+            State::Cgi if events & sys::OUT != 0 && !broken => self.cgi_writable(index),
+            State::Waiting | State::Running | State::Cgi => {
+                if broken {
+                    self.detach(index);
+                } else {
+                    self.listen_for(index, 0);
+                }
+            }
+        }
+        None
+    }
+
+    fn next_waiting(&mut self) -> Option<usize> {
+        if !self.can_run_perl {
+            return None;
+        }
+        while let Some(index) = self.waiting.pop_front() {
+            if self.is_state(index, State::Waiting) {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    // ---- accepting -----------------------------------------------------------------------------
+
+    fn is_primary(&self) -> bool {
+        self.setup.me < self.setup.primaries
+    }
+
+    fn set_listening(&mut self, on: bool) {
+        let on = on && !self.draining && self.is_primary();
+        if on == self.listening {
+            return;
+        }
+        self.listening = on;
+        for (number, &fd) in self.setup.listeners.iter().enumerate() {
+            // A listener that cannot be watched shows as a server that does not answer; the log says why.
+            let result = match on {
+                true => self.epoll.add(fd, sys::IN | sys::EXCLUSIVE, token::LISTENER | number as u64),
+                false => self.epoll.remove(fd),
+            };
+            if let Err(e) = result {
+                self.log(LogLevel::Error, &format!("cannot watch a listening socket: {e}"));
+            }
+        }
+    }
+
+    fn set_inbox(&mut self, on: bool) {
+        if on == self.inbox_on {
+            return;
+        }
+        self.inbox_on = on;
+        let fd = self.setup.inbox.0;
+        let result = match on {
+            true => self.epoll.add(fd, sys::IN | sys::EXCLUSIVE, token::INBOX),
+            false => self.epoll.remove(fd),
+        };
+        if let Err(e) = result {
+            self.log(LogLevel::Error, &format!("cannot watch the inbox: {e}"));
+        }
+    }
+
+    fn accept(&mut self, number: usize) {
+        for _ in 0..ACCEPTS_MAX {
+            if !self.balanced() {
+                self.set_listening(false);
+                return;
+            }
+            match accept(self.setup.listeners[number]) {
+                Ok((fd, client)) => self.add(fd, client),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) if e.raw_os_error() == Some(libc::ECONNABORTED) => {}
+                Err(e) => {
+                    self.log(LogLevel::Error, &format!("cannot accept a connection: {e}"));
+                    self.set_listening(false); // until the next sweep: no spinning on a full table
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Connections are spread over the primaries: whoever has clearly more leaves new ones to the others.
+    fn balanced(&self) -> bool {
+        let others = self.setup.board.slots[..self.setup.primaries].iter().enumerate();
+        let ready = others.filter(|(i, s)| *i != self.setup.me && s.is_idle());
+        let least = ready.map(|(_, s)| s.connections.load(Relaxed) as usize).min();
+        least.is_none_or(|least| self.count <= least + (self.count / 8).max(1))
+    }
+
+    fn add(&mut self, fd: OwnedFd, client: std::net::SocketAddr) {
+        sys::set_option(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+        let index = self.insert(Connection::new(fd, client));
+        let deadline = self.now_ns + self.setup.site.timeout().as_nanos() as u64;
+        if let Some(connection) = self.connections[index].as_mut() {
+            connection.deadline_ns = deadline;
+        }
+    }
+
+    /// Puts a connection into the table and under epoll.
+    fn insert(&mut self, mut connection: Connection) -> usize {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.connections.push(None);
+            self.connections.len() - 1
+        });
+        self.serial += 1;
+        connection.id = self.serial;
+        connection.token = index as u64 | (self.serial & 0xff_ffff) << 32;
+        let fd = connection.fd.as_raw_fd();
+        let added = self.epoll.add(fd, sys::IN | sys::RDHUP, connection.token);
+        connection.interest = sys::IN | sys::RDHUP;
+        self.connections[index] = Some(Box::new(connection));
+        self.set_count(self.count + 1);
+        if let Err(e) = added {
+            self.log(LogLevel::Error, &format!("cannot watch a connection: {e}"));
+            self.close(index);
+        }
+        index
+    }
+
+    fn set_count(&mut self, count: usize) {
+        self.count = count;
+        self.setup.board.slots[self.setup.me].connections.store(count as u32, Relaxed);
+    }
+
+    fn close(&mut self, index: usize) {
+        if let Some(mut connection) = self.connections[index].take() {
+            if let Some(request) = connection.request.take() {
+                self.recycle(request);
+            }
+            self.keep_buffer(std::mem::take(&mut connection.input));
+            if let Some(run) = connection.cgi.take() {
+                self.cgi_closed(*run);
+            }
+            self.free.push(index);
+            self.set_count(self.count - 1);
+        }
+    }
+
+    // ---- deadlines -----------------------------------------------------------------------------
+
+    fn sweep_if_due(&mut self) {
+        if !self.listening && !self.draining && self.is_primary() && self.balanced() {
+            self.set_listening(true);
+        }
+        let due = if self.cgi_running > 0 { SWEEP_NS / 10 } else { SWEEP_NS };
+        if self.now_ns.saturating_sub(self.swept_ns) < due {
+            return;
+        }
+        self.swept_ns = self.now_ns;
+        self.sweep_cgi();
+        if self.draining {
+            self.hand_off_idle();
+        }
+        for index in 0..self.connections.len() {
+            let Some(connection) = self.connections[index].as_ref() else { continue };
+            if connection.deadline_ns <= self.now_ns {
+                self.expire(index);
+            }
+        }
+    }
+
+    fn expire(&mut self, index: usize) {
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        match connection.state {
+            State::Reading if connection.input.is_empty() => self.close(index),
+            State::Reading | State::Body => self.refuse(index, 408, "the client took too long to send its request"),
+            State::Writing | State::Lingering => self.close(index),
+            State::Cgi => self.cgi_expired(index),
+            State::Waiting | State::Running => connection.deadline_ns = u64::MAX,
+        }
+    }
+
+    // ---- small things --------------------------------------------------------------------------
+
+    fn index_of(&self, token: u64) -> Option<usize> {
+        let index = (token & 0xffff_ffff) as usize;
+        let connection = self.connections.get(index)?.as_ref()?;
+        (connection.token == token & !token::KIND).then_some(index)
+    }
+
+    fn is_state(&self, index: usize, state: State) -> bool {
+        self.connections.get(index).and_then(Option::as_ref).is_some_and(|c| c.state == state)
+    }
+
+    /// Changes what epoll reports for a connection; hangups are always reported.
+    fn listen_for(&mut self, index: usize, events: u32) {
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        if connection.interest == events || connection.detached {
+            return;
+        }
+        connection.interest = events;
+        let (fd, token) = (connection.fd.as_raw_fd(), connection.token);
+        if let Err(e) = self.epoll.modify(fd, events, token) {
+            self.log(LogLevel::Error, &format!("cannot watch a connection: {e}"));
+        }
+    }
+
+    /// The client is gone while its request runs: hangups would be reported without end.
+    fn detach(&mut self, index: usize) {
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        if !connection.detached {
+            connection.detached = true;
+            // Not watched any more either way.
+            let _ = self.epoll.remove(connection.fd.as_raw_fd());
+        }
+    }
+
+    fn buffer(&mut self) -> Vec<u8> {
+        self.buffers.pop().unwrap_or_else(|| Vec::with_capacity(16 * 1024))
+    }
+
+    fn keep_buffer(&mut self, mut buffer: Vec<u8>) {
+        if buffer.capacity() > 0 && buffer.capacity() <= 256 * 1024 && self.buffers.len() < 64 {
+            buffer.clear();
+            self.buffers.push(buffer);
+        }
+    }
+
+    fn recycle(&mut self, mut request: Box<Request>) {
+        if self.spare.len() < 64 {
+            request.reset();
+            self.spare.push(request);
+        }
+    }
+
+    fn log(&self, level: LogLevel, text: &str) {
+        self.setup.site.log_error(level, None, "core", text);
+    }
+}
+
+fn accept(listener: RawFd) -> io::Result<(OwnedFd, std::net::SocketAddr)> {
+    // SAFETY: sockaddr_storage is plain data for which zero is valid; the kernel fills at most `len`
+    // bytes; the descriptor is new.
+    unsafe {
+        let mut storage: libc::sockaddr_storage = std::mem::zeroed();
+        let mut len = size_of::<libc::sockaddr_storage>() as u32;
+        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let fd = libc::accept4(listener, (&raw mut storage).cast(), &raw mut len, flags);
+        let fd = OwnedFd::from_raw_fd(sys::check(fd)?);
+        Ok((fd, sys::socket_address(&storage)))
+    }
+}
+
+/// A view of a descriptor that the process keeps open.
+fn borrowed(fd: RawFd) -> BorrowedFd<'static> {
+    // SAFETY: only called with the descriptors of `Setup`, which live as long as the process.
+    unsafe { BorrowedFd::borrow_raw(fd) }
+}

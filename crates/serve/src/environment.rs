@@ -1,0 +1,162 @@
+//! The variables that a script finds in its environment: CGI/1.1 and what Apache adds, in Apache's words.
+//! Pure: a request in, a table out.
+
+use std::os::unix::ffi::OsStrExt;
+
+use drom_perl::Table;
+
+use crate::request::Request;
+
+/// Fills the environment of a request: `PassEnv`, `SetEnv`, headers, the server's and CGI's variables.
+pub fn fill(request: &mut Request, env: &mut Table) {
+    configured(request, env);
+    headers(request, env);
+    server(request, env);
+    cgi(request, env);
+    for (name, value) in &request.redirect_env {
+        env.set(name, value);
+    }
+}
+
+fn configured(request: &Request, env: &mut Table) {
+    let policy = &request.mapped().policy;
+    let startup = &request.site.config.perl;
+    for name in startup.pass_env.iter().chain(&policy.pass_env) {
+        if let Some(value) = std::env::var_os(name) {
+            env.set(name.as_bytes(), value.as_bytes());
+        }
+    }
+    for (name, value) in startup.set_env.iter().chain(&policy.set_env).chain(&policy.perl_set_env) {
+        env.set(name.as_bytes(), value.as_bytes());
+    }
+    for name in &policy.unset_env {
+        env.unset(name.as_bytes());
+    }
+}
+
+/// `User-Agent` becomes `HTTP_USER_AGENT`. Names with other than letters, digits and hyphens are dropped:
+/// two of them could become one variable. `Proxy` never becomes `HTTP_PROXY` (CVE-2016-5385).
+fn headers(request: &mut Request, env: &mut Table) {
+    let pass_auth = request.mapped().policy.cgi_pass_auth.unwrap_or(false);
+    let mut name = Vec::with_capacity(40);
+    for (header, value) in request.headers_in().iter() {
+        if header.eq_ignore_ascii_case(b"Content-Type") {
+            env.add(b"CONTENT_TYPE", value);
+        } else if header.eq_ignore_ascii_case(b"Content-Length")
+            || header.eq_ignore_ascii_case(b"Transfer-Encoding")
+            || header.eq_ignore_ascii_case(b"Proxy")
+            || (!pass_auth
+                && (header.eq_ignore_ascii_case(b"Authorization")
+                    || header.eq_ignore_ascii_case(b"Proxy-Authorization")))
+        {
+        } else if variable_name(header, &mut name) {
+            env.add(&name, value);
+        }
+    }
+}
+
+fn variable_name(header: &[u8], name: &mut Vec<u8>) -> bool {
+    name.clear();
+    name.extend_from_slice(b"HTTP_");
+    for &byte in header {
+        match byte {
+            b'-' => name.push(b'_'),
+            b if b.is_ascii_alphanumeric() => name.push(b.to_ascii_uppercase()),
+            _ => return false,
+        }
+    }
+    true
+}
+
+fn server(request: &Request, env: &mut Table) {
+    let site = request.site;
+    let settings = &site.config.server;
+    let root = settings.document_root.as_os_str().as_bytes();
+    match std::env::var_os("PATH") {
+        Some(path) => env.add(b"PATH", path.as_bytes()),
+        None => env.add(b"PATH", b"/usr/local/bin:/usr/bin:/bin"),
+    }
+    env.add(b"SERVER_SIGNATURE", b"");
+    env.add(b"SERVER_SOFTWARE", site.server.as_bytes());
+    let host = request.host_name();
+    let canonical = settings.use_canonical_name || host.is_empty();
+    env.add(b"SERVER_NAME", if canonical { site.server_name().as_bytes() } else { &host });
+    env.add(b"SERVER_ADDR", request.local.ip().to_string().as_bytes());
+    env.add(b"SERVER_PORT", port(request).as_bytes());
+    env.add(b"REMOTE_ADDR", request.client.ip().to_string().as_bytes());
+    env.add(b"DOCUMENT_ROOT", root);
+    env.add(b"REQUEST_SCHEME", b"http");
+    env.add(b"CONTEXT_PREFIX", b"");
+    env.add(b"CONTEXT_DOCUMENT_ROOT", root);
+    env.add(b"SERVER_ADMIN", settings.server_admin.as_deref().unwrap_or("[no address given]").as_bytes());
+    env.add(b"REMOTE_PORT", request.client.port().to_string().as_bytes());
+}
+
+/// The port that the client named, else the one it connected to.
+fn port(request: &Request) -> String {
+    let named = request.header(b"Host").and_then(|host| {
+        let colon = host.iter().rposition(|&b| b == b':')?;
+        let digits = std::str::from_utf8(&host[colon + 1..]).ok()?;
+        digits.parse::<u16>().ok()
+    });
+    let has_host = request.header(b"Host").is_some_and(|h| !h.is_empty());
+    named.unwrap_or(if has_host { 80 } else { request.local.port() }).to_string()
+}
+
+fn cgi(request: &mut Request, env: &mut Table) {
+    let filename = request.filename().to_vec();
+    env.add(b"SCRIPT_FILENAME", &filename);
+    if let Some(user) = &request.user {
+        env.add(b"REMOTE_USER", user);
+    }
+    env.add(b"GATEWAY_INTERFACE", b"CGI/1.1");
+    env.add(b"SERVER_PROTOCOL", request.protocol());
+    env.add(b"REQUEST_METHOD", &request.method);
+    env.add(b"QUERY_STRING", request.args.as_deref().unwrap_or_default());
+    env.add(b"REQUEST_URI", request.raw_target());
+    env.add(b"SCRIPT_NAME", &request.script_name());
+    if request.has_body() {
+        env.add(b"CONTENT_LENGTH", request.body.len().to_string().as_bytes());
+    }
+    let info = request.path_info().to_vec();
+    if !info.is_empty() {
+        env.add(b"PATH_INFO", &info);
+        let root = request.site.config.server.document_root.as_os_str().as_bytes();
+        let root = root.strip_suffix(b"/").unwrap_or(root);
+        env.add(b"PATH_TRANSLATED", &[root, &info].concat());
+    }
+}
+
+/// Apache's numbers of the methods (`M_GET` and so on); unknown methods share `M_INVALID`.
+pub fn method_number(method: &[u8]) -> i64 {
+    const METHODS: [&[u8]; 26] = [
+        b"GET", b"PUT", b"POST", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH", b"PROPFIND",
+        b"PROPPATCH", b"MKCOL", b"COPY", b"MOVE", b"LOCK", b"UNLOCK", b"VERSION-CONTROL", b"CHECKOUT",
+        b"UNCHECKOUT", b"CHECKIN", b"UPDATE", b"LABEL", b"REPORT", b"MKWORKSPACE", b"MKACTIVITY",
+        b"BASELINE-CONTROL", b"MERGE",
+    ];
+    let method = if method == b"HEAD" { b"GET" } else { method };
+    METHODS.iter().position(|m| *m == method).map_or(26, |i| i as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_names_become_variables_or_nothing() {
+        let mut name = Vec::new();
+        assert!(variable_name(b"User-Agent", &mut name));
+        assert_eq!(name, b"HTTP_USER_AGENT");
+        assert!(!variable_name(b"X_Forwarded", &mut name));
+        assert!(!variable_name(b"a.b", &mut name));
+    }
+
+    #[test]
+    fn methods_have_apaches_numbers() {
+        assert_eq!(method_number(b"GET"), 0);
+        assert_eq!(method_number(b"HEAD"), 0);
+        assert_eq!(method_number(b"POST"), 2);
+        assert_eq!(method_number(b"BREW"), 26);
+    }
+}

@@ -1,0 +1,687 @@
+//! One request and its answer while it is being made: what the tiers read and write, and what Perl sees of
+//! it through [`Exchange`]. Owns the bytes of the request; the connection gets them back when it is over.
+//!
+//! Does not decide how a request is answered (`engine`, `perl_tier`) nor write the head (`answer`).
+
+use std::{
+    fs::File,
+    io::Read,
+    net::SocketAddr,
+    os::{fd::RawFd, unix::fs::FileExt, unix::fs::MetadataExt},
+    sync::Arc,
+};
+
+use drom_perl::{Command, Exchange, Number, Table, TableKind, Text};
+
+use crate::{
+    answer::{self, Framing},
+    config::LogLevel,
+    environment, http,
+    map::{Mapped, files::RealFiles},
+    output::{Output, Progress, push_chunk},
+    script_headers::{BadHead, HeadScan, ScriptHead},
+    site::Site,
+    sys,
+};
+
+/// Output held back in the hope that the whole answer fits: then it has a Content-Length.
+const HOLD_BYTES: usize = 64 * 1024;
+/// Bytes that may wait for a slow reader before Perl has to wait with them.
+const WAIT_BYTES_MAX: u64 = 1 << 30;
+
+/// The body of a request, complete before anything runs.
+pub enum Body {
+    Empty,
+    Memory { bytes: Vec<u8>, read: usize },
+    File { file: Arc<File>, len: u64, read: u64 },
+}
+
+/// What should happen once the handler is done, besides sending what it printed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Next {
+    #[default]
+    Finish,
+    /// Answer with this local path instead.
+    Redirect(Vec<u8>),
+    /// Let the default handler (the file as it is) answer.
+    Decline,
+    /// An error status: `ErrorDocument` or the standard page.
+    Error(u16),
+}
+
+/// See the module.
+pub struct Request {
+    pub site: &'static Site,
+    pub client: SocketAddr,
+    pub local: SocketAddr,
+    pub socket: RawFd,
+    /// Bytes of the request head; `head` holds offsets into it.
+    pub bytes: Vec<u8>,
+    pub head: http::Head,
+    pub body: Body,
+    pub method: Vec<u8>,
+    /// Decoded, normalised path.
+    pub path: Vec<u8>,
+    pub args: Option<Vec<u8>>,
+    pub mapped: Option<Mapped>,
+    pub started_ns: u64,
+    pub wall_s: u64,
+    pub connection_id: u64,
+    /// How often an internal redirect led here.
+    pub redirects: u32,
+    /// `REDIRECT_*` variables of what led here.
+    pub redirect_env: Vec<(Vec<u8>, Vec<u8>)>,
+
+    pub status: u16,
+    pub status_line: Option<Vec<u8>>,
+    pub content_type: Option<Vec<u8>>,
+    pub headers_out: Table,
+    pub err_headers_out: Table,
+    pub notes: Table,
+    pub env: Table,
+    env_ready: bool,
+    headers_in: Table,
+    headers_in_ready: bool,
+    dir_config: Table,
+    pub user: Option<Vec<u8>>,
+    auth_type: Option<Vec<u8>>,
+    content_encoding: Option<Vec<u8>>,
+    filename: Option<Vec<u8>>,
+    path_info: Option<Vec<u8>>,
+    text: Vec<u8>,
+    pub content_length: Option<u64>,
+    mtime: Option<i64>,
+    no_cache: bool,
+
+    /// Body bytes that wait for the head to be decided.
+    pub held: Vec<u8>,
+    pub scan: Option<HeadScan>,
+    pub bad_head: Option<BadHead>,
+    pub head_sent: bool,
+    pub ass_backwards: bool,
+    pub framing: Framing,
+    pub output: Output,
+    pub body_sent: u64,
+    pub keep: bool,
+    pub aborted: bool,
+    pub next: Next,
+    pub custom_responses: Vec<(u16, Vec<u8>)>,
+    pub retire: bool,
+    pub wire: Vec<u8>,
+}
+
+impl Request {
+    pub fn new(site: &'static Site, client: SocketAddr, local: SocketAddr) -> Self {
+        Self {
+            site,
+            client,
+            local,
+            socket: -1,
+            bytes: Vec::new(),
+            head: http::Head::default(),
+            body: Body::Empty,
+            method: Vec::new(),
+            path: Vec::new(),
+            args: None,
+            mapped: None,
+            started_ns: 0,
+            wall_s: 0,
+            connection_id: 0,
+            redirects: 0,
+            redirect_env: Vec::new(),
+            status: 200,
+            status_line: None,
+            content_type: None,
+            headers_out: Table::default(),
+            err_headers_out: Table::default(),
+            notes: Table::default(),
+            env: Table::default(),
+            env_ready: false,
+            headers_in: Table::default(),
+            headers_in_ready: false,
+            dir_config: Table::default(),
+            user: None,
+            auth_type: None,
+            content_encoding: None,
+            filename: None,
+            path_info: None,
+            text: Vec::new(),
+            content_length: None,
+            mtime: None,
+            no_cache: false,
+            held: Vec::new(),
+            scan: None,
+            bad_head: None,
+            head_sent: false,
+            ass_backwards: false,
+            framing: Framing::Undecided,
+            output: Output::new(usize::try_from(site.config.server.response_buffer_limit).unwrap_or(usize::MAX)),
+            body_sent: 0,
+            keep: false,
+            aborted: false,
+            next: Next::Finish,
+            custom_responses: Vec::new(),
+            retire: false,
+            wire: Vec::new(),
+        }
+    }
+
+    /// Makes the value new for the next request, keeping its memory.
+    pub fn reset(&mut self) {
+        let keep_bytes = |mut bytes: Vec<u8>| {
+            bytes.clear();
+            if bytes.capacity() > HOLD_BYTES * 2 { Vec::new() } else { bytes }
+        };
+        let mut fresh = Self::new(self.site, self.client, self.local);
+        for (new, old) in [
+            (&mut fresh.bytes, &mut self.bytes),
+            (&mut fresh.method, &mut self.method),
+            (&mut fresh.path, &mut self.path),
+            (&mut fresh.held, &mut self.held),
+            (&mut fresh.text, &mut self.text),
+            (&mut fresh.wire, &mut self.wire),
+        ] {
+            *new = keep_bytes(std::mem::take(old));
+        }
+        for (new, old) in [
+            (&mut fresh.headers_out, &mut self.headers_out),
+            (&mut fresh.headers_in, &mut self.headers_in),
+            (&mut fresh.env, &mut self.env),
+        ] {
+            *new = std::mem::take(old);
+            new.clear();
+        }
+        fresh.head = std::mem::take(&mut self.head);
+        *self = fresh;
+    }
+
+    /// Forgets the answer so far, for an internal redirect or an error page. Notes, `err_headers_out` and
+    /// the user stay, as in Apache.
+    pub fn forget_answer(&mut self) {
+        self.status = 200;
+        self.status_line = None;
+        self.content_type = None;
+        self.headers_out.clear();
+        self.content_length = None;
+        self.content_encoding = None;
+        self.mtime = None;
+        self.filename = None;
+        self.path_info = None;
+        self.env.clear();
+        self.env_ready = false;
+        self.dir_config.clear();
+        self.held.clear();
+        self.scan = None;
+        self.bad_head = None;
+        self.mapped = None;
+        self.next = Next::Finish;
+    }
+
+    pub fn is_head(&self) -> bool {
+        self.method == b"HEAD"
+    }
+
+    pub fn header(&self, name: &[u8]) -> Option<&[u8]> {
+        self.head.fields(&self.bytes).find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v)
+    }
+
+    pub fn mapped(&self) -> &Mapped {
+        self.mapped.as_ref().expect("a request is mapped before anything looks at its place")
+    }
+
+    pub fn filename(&mut self) -> &[u8] {
+        if self.filename.is_none() {
+            use std::os::unix::ffi::OsStrExt;
+            let name = self.mapped().target(&RealFiles).filename.as_os_str().as_bytes().to_vec();
+            self.filename = Some(name);
+        }
+        self.filename.as_deref().unwrap_or_default()
+    }
+
+    pub fn path_info(&mut self) -> &[u8] {
+        if self.path_info.is_none() {
+            let info = self.mapped().target(&RealFiles).path_info.clone();
+            self.path_info = Some(info);
+        }
+        self.path_info.as_deref().unwrap_or_default()
+    }
+
+    pub fn script_name(&self) -> Vec<u8> {
+        self.mapped().script_name(&self.path, &RealFiles).to_vec()
+    }
+
+    pub fn headers_in(&mut self) -> &mut Table {
+        if !self.headers_in_ready {
+            self.headers_in_ready = true;
+            for (name, value) in self.head.fields(&self.bytes) {
+                self.headers_in.merge(name, value);
+            }
+        }
+        &mut self.headers_in
+    }
+
+    /// The environment of a script: `SetEnv` and the like, and CGI's variables.
+    pub fn script_env(&mut self) -> &mut Table {
+        if !self.env_ready {
+            self.env_ready = true;
+            let mut env = std::mem::take(&mut self.env);
+            environment::fill(self, &mut env);
+            self.env = env;
+        }
+        &mut self.env
+    }
+
+    /// The host the client asked for, without the port.
+    pub fn host_name(&self) -> Vec<u8> {
+        let host = self.header(b"Host").unwrap_or_default();
+        let end = match host.first() {
+            Some(b'[') => host.iter().position(|&b| b == b']').map_or(host.len(), |i| i + 1),
+            _ => host.iter().position(|&b| b == b':').unwrap_or(host.len()),
+        };
+        host[..end].to_ascii_lowercase()
+    }
+
+    pub fn log(&self, level: LogLevel, text: &str) {
+        self.site.log_error(level, Some(self.client), "core", text);
+    }
+
+    // ---- output --------------------------------------------------------------------------------
+
+    /// A piece of the body, or of the script's head while that is being looked for.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), i32> {
+        if self.aborted {
+            return Err(libc::ECONNRESET);
+        }
+        if self.scan.is_some() {
+            return self.scan_head(bytes);
+        }
+        self.write_body(bytes)
+    }
+
+    fn write_body(&mut self, bytes: &[u8]) -> Result<(), i32> {
+        self.body_sent += bytes.len() as u64;
+        if self.is_head() && !self.ass_backwards {
+            return Ok(());
+        }
+        self.held.extend_from_slice(bytes);
+        if self.held.len() >= HOLD_BYTES { self.push_held() } else { Ok(()) }
+    }
+
+    fn scan_head(&mut self, bytes: &[u8]) -> Result<(), i32> {
+        if self.bad_head.is_some() {
+            return Ok(()); // the head was no head: the rest goes nowhere, an error page comes
+        }
+        let Some(scan) = self.scan.as_mut() else { return Ok(()) };
+        match scan.feed(bytes) {
+            None => Ok(()),
+            Some(Err(bad)) => {
+                self.bad_head = Some(bad);
+                Ok(())
+            }
+            Some(Ok((head, rest))) => {
+                self.scan = None;
+                self.take_script_head(head);
+                self.write_body(rest)
+            }
+        }
+    }
+
+    pub fn take_script_head(&mut self, head: ScriptHead) {
+        let had_status = head.status.is_some();
+        if let Some((status, line)) = head.status {
+            self.status = status;
+            self.status_line = Some(line);
+        }
+        if let Some(content_type) = head.content_type {
+            self.content_type = Some(content_type);
+        }
+        for (name, value) in &head.headers {
+            self.take_script_header(name, value);
+        }
+        if let Some(location) = head.location {
+            if location.starts_with(b"/") && self.status == 200 {
+                self.next = Next::Redirect(location);
+            } else {
+                if !had_status && self.status == 200 {
+                    self.status = 302;
+                }
+                self.headers_out.set(b"Location", &location);
+            }
+        }
+    }
+
+    fn take_script_header(&mut self, name: &[u8], value: &[u8]) {
+        if name.eq_ignore_ascii_case(b"Content-Length") {
+            let text = std::str::from_utf8(value).ok();
+            self.content_length = text.and_then(|t| t.parse().ok());
+        } else if name.eq_ignore_ascii_case(b"Set-Cookie") {
+            self.err_headers_out.add(name, value);
+        } else if !answer::is_ours(name) {
+            self.headers_out.add(name, value);
+        }
+    }
+
+    /// Sends what is held; the head goes first when it has not gone.
+    fn push_held(&mut self) -> Result<(), i32> {
+        if !matches!(self.next, Next::Finish) {
+            return Ok(()); // another answer takes this one's place
+        }
+        let mut wire = std::mem::take(&mut self.wire);
+        wire.clear();
+        if !self.head_sent {
+            self.framing = answer::streaming(self);
+            answer::write_head(self, &mut wire);
+            self.head_sent = true;
+        }
+        let held = std::mem::take(&mut self.held);
+        let result = self.send_parts(&wire, &held);
+        self.wire = wire;
+        self.held = held;
+        self.held.clear();
+        result
+    }
+
+    fn send_parts(&mut self, head: &[u8], body: &[u8]) -> Result<(), i32> {
+        let pushed = self.output.push(head).and_then(|()| match self.framing {
+            Framing::Chunked => push_chunk(&mut self.output, body),
+            _ => self.output.push(body),
+        });
+        if let Err(e) = pushed {
+            self.log(LogLevel::Error, &format!("cannot keep the response for a slow client: {e}"));
+            self.aborted = true;
+            return Err(e.raw_os_error().unwrap_or(libc::EIO));
+        }
+        self.drain()
+    }
+
+    /// Writes what the socket takes; waits only when far too much is waiting.
+    fn drain(&mut self) -> Result<(), i32> {
+        loop {
+            match self.output.write_to(self.socket) {
+                Ok(Progress::Done) => return Ok(()),
+                Ok(Progress::Blocked) if self.output.waiting() < WAIT_BYTES_MAX => return Ok(()),
+                Ok(Progress::Blocked) => self.wait_writable(),
+                Err(e) => {
+                    self.aborted = true;
+                    return Err(e.raw_os_error().unwrap_or(libc::EPIPE));
+                }
+            }
+        }
+    }
+
+    fn wait_writable(&self) {
+        sys::wait_writable(self.socket, self.site.timeout());
+    }
+}
+
+impl Body {
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Empty => 0,
+            Self::Memory { bytes, .. } => bytes.len() as u64,
+            Self::File { len, .. } => *len,
+        }
+    }
+
+    pub fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Empty => Ok(0),
+            Self::Memory { bytes, read } => {
+                let got = (&bytes[*read..]).read(into)?;
+                *read += got;
+                Ok(got)
+            }
+            Self::File { file, len, read } => {
+                let room = into.len().min(usize::try_from(*len - *read).unwrap_or(usize::MAX));
+                let got = file.read_at(&mut into[..room], *read)?;
+                *read += got as u64;
+                Ok(got)
+            }
+        }
+    }
+}
+
+// ---- what Perl sees --------------------------------------------------------------------------------
+
+impl Exchange for Request {
+    fn text(&mut self, field: Text) -> Option<&[u8]> {
+        match field {
+            Text::ContentType => self.content_type.as_deref(),
+            Text::Uri => Some(&self.path),
+            Text::UnparsedUri => Some(self.head.target(&self.bytes)),
+            Text::Filename => Some(self.filename()),
+            Text::Args => self.args.as_deref(),
+            Text::PathInfo => Some(self.path_info()),
+            Text::Method => Some(&self.method),
+            Text::User => self.user.as_deref(),
+            Text::AuthType => self.auth_type.as_deref(),
+            Text::StatusLine => self.status_line.as_deref(),
+            Text::ContentEncoding => self.content_encoding.as_deref(),
+            _ => {
+                self.text = self.made_text(field)?;
+                Some(&self.text)
+            }
+        }
+    }
+
+    fn set_text(&mut self, field: Text, value: Option<&[u8]>) {
+        let owned = value.map(<[u8]>::to_vec);
+        match field {
+            Text::ContentType => {
+                self.content_type = owned;
+                self.scan_done();
+            }
+            Text::Uri => self.path = owned.unwrap_or_default(),
+            Text::Filename => self.filename = owned,
+            Text::Args => self.args = owned,
+            Text::PathInfo => self.path_info = owned,
+            Text::Method => self.method = owned.unwrap_or_default(),
+            Text::User => self.user = owned,
+            Text::AuthType => self.auth_type = owned,
+            Text::ContentEncoding => self.content_encoding = owned,
+            Text::StatusLine => self.set_status_line(owned),
+            _ => {}
+        }
+    }
+
+    fn number(&mut self, field: Number) -> i64 {
+        match field {
+            Number::Status => i64::from(self.status),
+            Number::HeaderOnly => i64::from(self.is_head()),
+            Number::MethodNumber => environment::method_number(&self.method),
+            Number::BytesSent => self.body_sent as i64,
+            Number::RequestTime => self.wall_s as i64,
+            Number::Mtime => self.mtime.unwrap_or_else(|| self.file_mtime()),
+            Number::NoCache => i64::from(self.no_cache),
+            Number::ProxyReq => 0,
+            Number::ProtoNum => 1000 + i64::from(self.head.minor()),
+            Number::ContentLength => self.content_length.map_or(-1, |l| l as i64),
+            Number::ParseHeaders => i64::from(self.scan.is_some()),
+            Number::HeadersSent => i64::from(self.head_sent),
+            Number::Aborted => i64::from(self.aborted),
+            Number::Keepalive => i64::from(self.keep),
+            Number::ConnectionId => self.connection_id as i64,
+            Number::Port => i64::from(self.local.port()),
+            Number::Timeout => self.site.timeout().as_micros() as i64,
+        }
+    }
+
+    fn set_number(&mut self, field: Number, value: i64) {
+        match field {
+            Number::Status => self.status = u16::try_from(value).unwrap_or(500),
+            Number::Mtime => self.mtime = Some(value),
+            Number::NoCache => self.set_no_cache(value != 0),
+            Number::ContentLength => self.content_length = u64::try_from(value).ok(),
+            Number::ParseHeaders if value == 0 => self.scan_done(),
+            Number::ParseHeaders if self.scan.is_none() && !self.head_sent => {
+                self.scan = Some(HeadScan::default());
+            }
+            _ => {}
+        }
+    }
+
+    fn table(&mut self, kind: TableKind) -> &mut Table {
+        match kind {
+            TableKind::HeadersIn => self.headers_in(),
+            TableKind::HeadersOut => &mut self.headers_out,
+            TableKind::ErrHeadersOut => &mut self.err_headers_out,
+            TableKind::SubprocessEnv => self.script_env(),
+            TableKind::Notes => &mut self.notes,
+            TableKind::DirConfig => self.dir_config(),
+        }
+    }
+
+    fn environment(&mut self) -> &Table {
+        self.script_env()
+    }
+
+    fn print(&mut self, bytes: &[u8]) -> Result<(), i32> {
+        self.write(bytes)
+    }
+
+    fn flush(&mut self) -> Result<(), i32> {
+        if self.scan.is_some() || (self.held.is_empty() && self.head_sent) || self.is_head() {
+            return Ok(());
+        }
+        self.push_held()
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> Result<usize, i32> {
+        self.body.read(into).map_err(|e| e.raw_os_error().unwrap_or(libc::EIO))
+    }
+
+    fn log(&mut self, level: i32, text: &[u8]) {
+        let level = match level {
+            ..=2 => LogLevel::Crit,
+            3 => LogLevel::Error,
+            4 => LogLevel::Warn,
+            5 => LogLevel::Notice,
+            6 => LogLevel::Info,
+            _ => LogLevel::Debug,
+        };
+        Self::log(self, level, String::from_utf8_lossy(text).trim_end());
+    }
+
+    fn send_file(&mut self, path: &[u8], offset: i64, count: i64) -> Result<(), i32> {
+        use std::os::unix::ffi::OsStrExt;
+        let errno = |e: std::io::Error| e.raw_os_error().unwrap_or(libc::EIO);
+        let file = File::open(std::ffi::OsStr::from_bytes(path)).map_err(errno)?;
+        let len = file.metadata().map_err(errno)?.size();
+        let offset = u64::try_from(offset).unwrap_or(0).min(len);
+        let count = u64::try_from(count).unwrap_or(u64::MAX).min(len - offset);
+        self.write_file(&file, offset, count)
+    }
+
+    fn command(&mut self, what: Command, text: &[u8]) {
+        match what {
+            Command::Redirect => self.next = Next::Redirect(text.to_vec()),
+            Command::CustomResponse => self.add_custom_response(text),
+            Command::Retire => self.retire = true,
+            Command::AssBackwards => {
+                self.ass_backwards = true;
+                self.scan_done();
+            }
+            Command::SendHead => self.scan_done(),
+            Command::Forked => sys::close_sockets(),
+            Command::Preload => {}
+        }
+    }
+}
+
+impl Request {
+    fn made_text(&self, field: Text) -> Option<Vec<u8>> {
+        let settings = &self.site.config.server;
+        let path_text = |p: &std::path::Path| p.display().to_string().into_bytes();
+        Some(match field {
+            Text::Protocol => format!("HTTP/1.{}", self.head.minor()).into_bytes(),
+            Text::Hostname => self.host_name(),
+            Text::TheRequest => self.head.request_line(&self.bytes).to_vec(),
+            Text::Handler => self.handler_name().to_vec(),
+            Text::Location => self.mapped().location()?.as_bytes().to_vec(),
+            Text::DocumentRoot => path_text(&settings.document_root),
+            Text::ScriptName => self.script_name(),
+            Text::ClientIp => self.client.ip().to_string().into_bytes(),
+            Text::ClientPort => self.client.port().to_string().into_bytes(),
+            Text::LocalIp => self.local.ip().to_string().into_bytes(),
+            Text::LocalPort => self.local.port().to_string().into_bytes(),
+            Text::ServerHostname => self.site.server_name().as_bytes().to_vec(),
+            Text::ServerAdmin => settings.server_admin.as_deref().unwrap_or("[no address given]").as_bytes().to_vec(),
+            Text::ErrorFname => self.site.error_log_name.as_bytes().to_vec(),
+            Text::ServerRoot => path_text(&settings.server_root),
+            Text::ServerSoftware => self.site.server.as_bytes().to_vec(),
+            _ => return None,
+        })
+    }
+
+    fn handler_name(&self) -> &'static [u8] {
+        use crate::map::HandlerKind as Kind;
+        match self.mapped().handler {
+            Kind::CgiScript => b"cgi-script",
+            Kind::PerlScript { .. } => b"perl-script",
+            Kind::ModPerl { .. } => b"modperl",
+            _ => b"default-handler",
+        }
+    }
+
+    fn scan_done(&mut self) {
+        if self.scan.as_ref().is_some_and(HeadScan::is_untouched) {
+            self.scan = None;
+        }
+    }
+
+    fn set_status_line(&mut self, line: Option<Vec<u8>>) {
+        let code = line.as_deref().and_then(|l| std::str::from_utf8(l.get(..3)?).ok()?.parse().ok());
+        if let Some(code) = code {
+            self.status = code;
+        }
+        self.status_line = line;
+    }
+
+    fn set_no_cache(&mut self, on: bool) {
+        self.no_cache = on;
+        for (name, value) in [(b"Pragma".as_slice(), b"no-cache".as_slice()), (b"Cache-Control", b"no-cache")] {
+            if on {
+                self.headers_out.set(name, value);
+            } else {
+                self.headers_out.unset(name);
+            }
+        }
+    }
+
+    fn file_mtime(&self) -> i64 {
+        self.mapped().target(&RealFiles).finfo.as_ref().map_or(0, |f| f.mtime_s())
+    }
+
+    fn dir_config(&mut self) -> &mut Table {
+        if self.dir_config.is_empty() {
+            let policy = Arc::clone(&self.mapped().policy);
+            for (name, value) in &policy.perl_vars {
+                self.dir_config.add(name.as_bytes(), value.as_bytes());
+            }
+        }
+        &mut self.dir_config
+    }
+
+    fn add_custom_response(&mut self, text: &[u8]) {
+        let status = std::str::from_utf8(text.get(..3).unwrap_or_default()).ok();
+        if let Some(status) = status.and_then(|s| s.parse().ok()) {
+            self.custom_responses.push((status, text.get(4..).unwrap_or_default().to_vec()));
+        }
+    }
+
+    fn write_file(&mut self, file: &File, mut offset: u64, mut left: u64) -> Result<(), i32> {
+        let mut buffer = vec![0; HOLD_BYTES.min(usize::try_from(left).unwrap_or(HOLD_BYTES))];
+        while left > 0 {
+            let room = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let got = file.read_at(&mut buffer[..room], offset);
+            let got = got.map_err(|e| e.raw_os_error().unwrap_or(libc::EIO))?;
+            if got == 0 {
+                break;
+            }
+            self.write(&buffer[..got])?;
+            offset += got as u64;
+            left -= got as u64;
+        }
+        Ok(())
+    }
+}
