@@ -1,0 +1,385 @@
+//! Static files: what to send, decided without touching a file. `plan` takes the facts of the file and the
+//! conditional and range fields of the request and answers with a `FilePlan`: status, fields, and the parts
+//! to send. Behaviour was compared with Apache 2.4.71. Statuses from 400 up come without a body: the caller
+//! adds the error page.
+
+use std::collections::HashMap;
+use std::time::UNIX_EPOCH;
+
+use crate::config::{FileETag, Policy};
+use crate::http::Head;
+use crate::http::response::http_date;
+use crate::map::files::Stat;
+
+/// What may be asked of a file.
+const ALLOW: &str = "GET,POST,OPTIONS,HEAD";
+/// Apache's MaxRanges, MaxRangeOverlaps and MaxRangeReversals: beyond them the whole file is sent.
+const MAX_RANGES: usize = 200;
+const MAX_OVERLAPS: usize = 20;
+const MAX_REVERSALS: usize = 20;
+
+/// One piece of a body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    Bytes(Vec<u8>),
+    FileRange { offset: u64, len: u64 },
+}
+
+impl Part {
+    fn len(&self) -> u64 {
+        match self {
+            Part::Bytes(bytes) => bytes.len() as u64,
+            Part::FileRange { len, .. } => *len,
+        }
+    }
+}
+
+/// What to send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilePlan {
+    pub status: u16,
+    pub headers: Vec<(&'static str, String)>,
+    /// Length of the body as GET would have it; `None` when the status has no body of the file's.
+    pub length: Option<u64>,
+    /// Empty for HEAD.
+    pub parts: Vec<Part>,
+}
+
+/// The fields of a request that matter to a file.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FileRequest<'a> {
+    pub method: &'a [u8],
+    pub if_match: Option<&'a [u8]>,
+    pub if_none_match: Option<&'a [u8]>,
+    pub if_modified_since: Option<&'a [u8]>,
+    pub if_unmodified_since: Option<&'a [u8]>,
+    pub if_range: Option<&'a [u8]>,
+    pub range: Option<&'a [u8]>,
+}
+
+impl<'a> FileRequest<'a> {
+    /// Picks the fields out of a request head.
+    #[must_use]
+    pub fn of(head: &Head, buffer: &'a [u8]) -> FileRequest<'a> {
+        let value = |name| head.value(buffer, name);
+        FileRequest {
+            method: &buffer[head.method.clone()],
+            if_match: value("if-match"),
+            if_none_match: value("if-none-match"),
+            if_modified_since: value("if-modified-since"),
+            if_unmodified_since: value("if-unmodified-since"),
+            if_range: value("if-range"),
+            range: value("range"),
+        }
+    }
+}
+
+/// The file, and when it is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct FileFacts<'a> {
+    pub stat: &'a Stat,
+    /// The last component of its name.
+    pub name: &'a [u8],
+    pub now_unix_s: i64,
+    /// Makes the boundary between several ranges: anything that differs between responses.
+    pub boundary: u64,
+}
+
+/// Decides what a request for a file gets.
+#[must_use]
+pub fn plan(
+    request: &FileRequest,
+    file: &FileFacts,
+    policy: &Policy,
+    types: &MediaTypes,
+) -> FilePlan {
+    match request.method {
+        b"GET" | b"HEAD" | b"POST" => {}
+        b"OPTIONS" => return bare(200, vec![("Allow", ALLOW.to_string())], Some(0)),
+        b"PUT" | b"DELETE" | b"PATCH" => {
+            return bare(405, vec![("Allow", ALLOW.to_string())], None);
+        }
+        _ => return bare(501, vec![("Allow", ALLOW.to_string())], None),
+    }
+    let etag = etag(file, policy.file_etag);
+    let mut headers = vec![("Last-Modified", http_date(file.stat.mtime_s.max(0) as u64))];
+    if let Some(tag) = &etag {
+        headers.push(("ETag", tag.clone()));
+    }
+    headers.push(("Accept-Ranges", "bytes".to_string()));
+    match conditions(request, file, etag.as_deref()) {
+        Some(304) => return bare(304, headers, None),
+        Some(status) => return bare(status, headers, None),
+        None => {}
+    }
+    let kind = types.of(file.name, policy);
+    let ranges = match request.range.filter(|_| if_range_holds(request, file, etag.as_deref())) {
+        Some(range) => parse_ranges(range, file.stat.size),
+        None => Ranges::Whole,
+    };
+    let mut plan = body(ranges, kind.content_type.as_deref(), file, headers);
+    plan.headers.extend(kind.encoding.map(|e| ("Content-Encoding", e)));
+    plan.headers.extend(kind.language.map(|l| ("Content-Language", l)));
+    if request.method == b"HEAD" {
+        plan.parts.clear();
+    }
+    plan
+}
+
+fn bare(status: u16, headers: Vec<(&'static str, String)>, length: Option<u64>) -> FilePlan {
+    FilePlan { status, headers, length, parts: Vec::new() }
+}
+
+/// Apache's tag: size and time of change in microseconds, in hexadecimal; weak while the file is so young
+/// that it could change again within the same second.
+fn etag(file: &FileFacts, parts: Option<FileETag>) -> Option<String> {
+    let parts = parts.unwrap_or(FileETag { inode: false, mtime: true, size: true });
+    let stat = file.stat;
+    let mtime_us = stat.mtime_s.wrapping_mul(1_000_000).wrapping_add(stat.mtime_ns / 1000) as u64;
+    let used = [(parts.inode, stat.inode), (parts.size, stat.size), (parts.mtime, mtime_us)];
+    let words: Vec<String> =
+        used.iter().filter(|(on, _)| *on).map(|(_, value)| format!("{value:x}")).collect();
+    let weak = if file.now_unix_s - stat.mtime_s > 1 { "" } else { "W/" };
+    (!words.is_empty()).then(|| format!("{weak}\"{}\"", words.join("-")))
+}
+
+/// `ap_meets_conditions`: the status that a failed precondition gives. Apache sends 304 only when both
+/// If-None-Match and If-Modified-Since agree, where both are there.
+fn conditions(request: &FileRequest, file: &FileFacts, etag: Option<&str>) -> Option<u16> {
+    let mtime = file.stat.mtime_s;
+    if request.if_match.is_some_and(|tags| !tag_matches(tags, etag, false)) {
+        return Some(412);
+    }
+    if request.if_unmodified_since.and_then(date).is_some_and(|date| mtime > date) {
+        return Some(412);
+    }
+    let reads = matches!(request.method, b"GET" | b"HEAD");
+    let tagged = request.if_none_match.map(|tags| tag_matches(tags, etag, true));
+    if tagged == Some(true) && !reads {
+        return Some(412);
+    }
+    let since = request.if_modified_since.and_then(date);
+    let dated = since.map(|date| mtime <= date && date <= file.now_unix_s);
+    let unchanged = match (tagged, dated) {
+        (None, None) => false,
+        (tagged, dated) => tagged.unwrap_or(true) && dated.unwrap_or(true),
+    };
+    (unchanged && reads).then_some(304)
+}
+
+/// Whether a list of tags, or `*`, names the file's.
+fn tag_matches(list: &[u8], etag: Option<&str>, weakly: bool) -> bool {
+    if list.trim_ascii() == b"*" {
+        return true;
+    }
+    let Some(etag) = etag else { return false };
+    let own = etag.strip_prefix("W/").unwrap_or(etag);
+    list.split(|&c| c == b',').map(<[u8]>::trim_ascii).any(|tag| match tag.strip_prefix(b"W/") {
+        Some(tag) => weakly && tag == own.as_bytes(),
+        None => tag == own.as_bytes() && (weakly || own == etag),
+    })
+}
+
+fn date(text: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let time = httpdate::parse_http_date(text.trim()).ok()?;
+    let since = time.duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_secs()).ok()
+}
+
+/// A range counts only if the file is the one the client has part of.
+fn if_range_holds(request: &FileRequest, file: &FileFacts, etag: Option<&str>) -> bool {
+    match request.if_range.map(<[u8]>::trim_ascii) {
+        None => true,
+        Some(tag) if tag.starts_with(b"\"") => tag_matches(tag, etag, false),
+        Some(text) => date(text) == Some(file.stat.mtime_s),
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Ranges {
+    Whole,
+    Unsatisfiable,
+    /// First and last byte of each.
+    Some(Vec<(u64, u64)>),
+}
+
+/// `ap_set_byterange`: any malformed part makes the field void; parts beyond the end are dropped;
+/// neighbours that touch or overlap become one.
+fn parse_ranges(text: &[u8], size: u64) -> Ranges {
+    let Some(list) = text.strip_prefix(b"bytes=") else { return Ranges::Whole };
+    let (mut ranges, mut overlaps, mut reversals) = (Vec::<(u64, u64)>::new(), 0, 0);
+    for spec in list.split(|&c| c == b',').map(<[u8]>::trim_ascii) {
+        let Some(range) = parse_range(spec, size) else { return Ranges::Whole };
+        let Some((first, last)) = range else { continue };
+        match ranges.last_mut() {
+            Some(before)
+                if first <= before.1.saturating_add(1) && last.saturating_add(1) >= before.0 =>
+            {
+                overlaps += 1;
+                *before = (before.0.min(first), before.1.max(last));
+            }
+            before => {
+                reversals += usize::from(before.is_some_and(|b| first < b.0));
+                ranges.push((first, last));
+            }
+        }
+    }
+    let total: u64 =
+        ranges.iter().map(|(first, last)| last - first + 1).fold(0, u64::saturating_add);
+    let too_many =
+        ranges.len() > MAX_RANGES || overlaps > MAX_OVERLAPS || reversals > MAX_REVERSALS;
+    match ranges.is_empty() {
+        true => Ranges::Unsatisfiable,
+        false if too_many || total > size => Ranges::Whole,
+        false => Ranges::Some(ranges),
+    }
+}
+
+/// One range: `None` when malformed, `Some(None)` when it lies beyond the file.
+#[allow(clippy::option_option)]
+fn parse_range(spec: &[u8], size: u64) -> Option<Option<(u64, u64)>> {
+    let spec = std::str::from_utf8(spec).ok()?;
+    let (first, last) = spec.split_once('-')?;
+    let number = |text: &str| {
+        let digits = !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
+        digits.then(|| text.parse().unwrap_or(u64::MAX))
+    };
+    if first.is_empty() {
+        let suffix: u64 = number(last).filter(|&n| n > 0)?;
+        return Some((size > 0).then(|| (size.saturating_sub(suffix), size - 1)));
+    }
+    let first = number(first)?;
+    let last = if last.is_empty() { u64::MAX } else { number(last)? };
+    if first > last {
+        return None;
+    }
+    Some((first < size).then(|| (first, last.min(size - 1))))
+}
+
+fn body(
+    ranges: Ranges,
+    content_type: Option<&str>,
+    file: &FileFacts,
+    mut headers: Vec<(&'static str, String)>,
+) -> FilePlan {
+    let size = file.stat.size;
+    let (status, parts, content_type) = match ranges {
+        Ranges::Whole => {
+            (200, vec![Part::FileRange { offset: 0, len: size }], content_type.map(str::to_string))
+        }
+        Ranges::Unsatisfiable => {
+            headers.push(("Content-Range", format!("bytes */{size}")));
+            return bare(416, headers, None);
+        }
+        Ranges::Some(ranges) => match ranges.as_slice() {
+            [(first, last)] => {
+                headers.push(("Content-Range", format!("bytes {first}-{last}/{size}")));
+                let part = Part::FileRange { offset: *first, len: last - first + 1 };
+                (206, vec![part], content_type.map(str::to_string))
+            }
+            several => {
+                let boundary = format!("{:016x}", file.boundary);
+                let parts = multipart(several, &boundary, content_type, size);
+                (206, parts, Some(format!("multipart/byteranges; boundary={boundary}")))
+            }
+        },
+    };
+    headers.extend(content_type.map(|t| ("Content-Type", t)));
+    FilePlan { status, headers, length: Some(parts.iter().map(Part::len).sum()), parts }
+}
+
+fn multipart(ranges: &[(u64, u64)], boundary: &str, kind: Option<&str>, size: u64) -> Vec<Part> {
+    let mut parts = Vec::with_capacity(ranges.len() * 2 + 1);
+    let kind = kind.map(|k| format!("Content-type: {k}\r\n")).unwrap_or_default();
+    for (first, last) in ranges {
+        let head =
+            format!("\r\n--{boundary}\r\n{kind}Content-range: bytes {first}-{last}/{size}\r\n\r\n");
+        parts.push(Part::Bytes(head.into_bytes()));
+        parts.push(Part::FileRange { offset: *first, len: last - first + 1 });
+    }
+    parts.push(Part::Bytes(format!("\r\n--{boundary}--\r\n").into_bytes()));
+    parts
+}
+
+/// Media types by extension.
+#[derive(Debug, Clone, Default)]
+pub struct MediaTypes {
+    by_extension: HashMap<String, String>,
+}
+
+/// What a file's name says about its content.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MediaType {
+    /// With the charset; `None` when nothing is known: then no Content-Type is sent, as by Apache.
+    pub content_type: Option<String>,
+    pub encoding: Option<String>,
+    pub language: Option<String>,
+}
+
+impl MediaTypes {
+    /// Reads a `mime.types` file.
+    #[must_use]
+    pub fn parse(text: &str) -> MediaTypes {
+        let mut by_extension = HashMap::new();
+        for line in text.lines().filter(|l| !l.trim_start().starts_with('#')) {
+            let mut words = line.split_whitespace();
+            if let Some(kind) = words.next() {
+                by_extension.extend(words.map(|e| (e.to_ascii_lowercase(), kind.to_string())));
+            }
+        }
+        MediaTypes { by_extension }
+    }
+
+    /// The common types, for machines without such a file.
+    #[must_use]
+    pub fn built_in() -> MediaTypes {
+        MediaTypes::parse(BUILT_IN)
+    }
+
+    /// What a file is, by its extensions and the policy there (mod_mime).
+    #[must_use]
+    pub fn of(&self, name: &[u8], policy: &Policy) -> MediaType {
+        let (mut kind, mut found, mut charset) = (None, MediaType::default(), None);
+        for extension in name.split(|&c| c == b'.').skip(1) {
+            let extension = String::from_utf8_lossy(extension).to_ascii_lowercase();
+            kind = match policy.add_type.get(&extension) {
+                Some(Some(own)) => Some(own),
+                Some(None) => kind,
+                None => self.by_extension.get(&extension).or(kind),
+            };
+            charset = policy.add_charset.get(&extension).or(charset);
+            found.encoding = policy.add_encoding.get(&extension).cloned().or(found.encoding);
+            found.language = policy.add_language.get(&extension).cloned().or(found.language);
+        }
+        let kind = match &policy.force_type {
+            Some(Some(forced)) => Some(forced),
+            _ => kind,
+        };
+        let kind = kind.map(|kind| with_charset(kind, charset, policy));
+        MediaType { content_type: kind, ..found }
+    }
+}
+
+fn with_charset(kind: &str, charset: Option<&String>, policy: &Policy) -> String {
+    let default = policy.default_charset.as_ref().and_then(Option::as_ref);
+    let is_text = kind == "text/plain" || kind == "text/html";
+    match charset.or(default.filter(|_| is_text)) {
+        Some(charset) if !kind.contains("charset=") => format!("{kind}; charset={charset}"),
+        _ => kind.to_string(),
+    }
+}
+
+const BUILT_IN: &str = "text/html html htm shtml\ntext/plain txt text log conf pl pm\ntext/css css\n\
+    text/csv csv\ntext/markdown md\ntext/xml xml\ntext/javascript js mjs\napplication/json json map\n\
+    application/pdf pdf\napplication/zip zip\napplication/gzip gz tgz\napplication/x-tar tar\n\
+    application/wasm wasm\napplication/rss+xml rss\napplication/atom+xml atom\n\
+    application/manifest+json webmanifest\napplication/octet-stream bin exe iso\n\
+    image/png png\nimage/jpeg jpg jpeg\nimage/gif gif\nimage/svg+xml svg svgz\nimage/webp webp\n\
+    image/avif avif\nimage/vnd.microsoft.icon ico\nimage/bmp bmp\nimage/tiff tif tiff\n\
+    font/woff woff\nfont/woff2 woff2\nfont/ttf ttf\nfont/otf otf\n\
+    audio/mpeg mp3\naudio/ogg ogg oga\naudio/wav wav\nvideo/mp4 mp4\nvideo/webm webm\nvideo/ogg ogv\n";
+
+#[cfg(test)]
+#[path = "files_tests.rs"]
+mod tests;
