@@ -1,0 +1,317 @@
+//! A CGI child as the worker sees it: a pipe that is read into the answer, a slot that tells its end, and
+//! a time limit.
+
+use std::{
+    io::Write,
+    os::fd::{AsRawFd, OwnedFd},
+    sync::atomic::Ordering::Relaxed,
+};
+
+use super::{Engine, borrowed, connection::State, token};
+use crate::{
+    cgi::job::{JOB_BYTES_MAX, Job},
+    config::LogLevel,
+    output::Progress,
+    request::{Body, Next, Request},
+    script_headers::HeadScan,
+    sys,
+};
+
+/// More than this waiting for a slow client and the child's pipe is not read.
+const WAITING_BYTES_MAX: u64 = 1 << 20;
+/// After SIGTERM a child has this long before SIGKILL.
+const KILL_NS: u64 = 1_000_000_000;
+
+pub struct CgiRun {
+    pub slot: usize,
+    pub pipe: OwnedFd,
+    /// Reading is off until the client has taken what waits.
+    paused: bool,
+    /// When the child must have ended (`DromRequestTimeout`).
+    limit_ns: u64,
+    killed_ns: u64,
+}
+
+impl Engine {
+    /// Starts the child for a connection's request, or queues it until there is a place.
+    pub fn start_cgi(&mut self, index: usize) {
+        let Some(slot) = self.setup.board.take_cgi(self.setup.me) else {
+            self.cgi_waiting.push_back(index);
+            return;
+        };
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        let Some(request) = connection.request.as_mut() else { return };
+        let timeout_ns = request.site.timeout().as_nanos() as u64;
+        let limit = request.mapped().policy.time_limit().map(|l| l.as_nanos() as u64);
+        let limit_ns = limit.map_or(u64::MAX, |limit| request.started_ns + limit);
+        match send_job(request, slot, self.setup.cgi_jobs) {
+            Ok(pipe) => {
+                let token = connection.token | token::CGI;
+                let watched = self.epoll.add(pipe.as_raw_fd(), sys::IN, token);
+                connection.deadline_ns = (self.now_ns + timeout_ns).min(limit_ns);
+                let run = CgiRun { slot, pipe, paused: false, limit_ns, killed_ns: 0 };
+                connection.cgi = Some(Box::new(run));
+                self.cgi_running += 1;
+                if let Err(e) = watched {
+                    self.log(LogLevel::Error, &format!("cannot watch a CGI script: {e}"));
+                }
+            }
+            Err(e) => {
+                self.setup.board.free_cgi(slot);
+                request.log(LogLevel::Error, &format!("cannot start a CGI script: {e}"));
+                request.next = Next::Error(500);
+                connection.state = State::Reading;
+                self.dispatch(index);
+            }
+        }
+    }
+
+    /// The child printed something or closed its output.
+    pub fn cgi_event(&mut self, event_token: u64, _events: u32) {
+        let Some(index) = self.index_of(event_token & !token::KIND) else { return };
+        let timeout_ns = self.setup.site.timeout().as_nanos() as u64;
+        let mut buffer = vec![0; 65536];
+        for _ in 0..16 {
+            let Some(connection) = self.connections[index].as_mut() else { return };
+            let (Some(run), Some(request)) = (connection.cgi.as_mut(), connection.request.as_mut())
+            else {
+                return;
+            };
+            match sys::read(run.pipe.as_raw_fd(), &mut buffer) {
+                Ok(0) => return self.cgi_done(index),
+                Ok(got) => {
+                    connection.deadline_ns = (self.now_ns + timeout_ns).min(run.limit_ns);
+                    // A client that is gone is noticed at the end; the child sees a closed pipe then.
+                    let gone = request.write(&buffer[..got]).is_err();
+                    if gone || request.bad_head.is_some() {
+                        return self.cgi_done(index);
+                    }
+                    if request.output.waiting() > WAITING_BYTES_MAX {
+                        return self.cgi_pause(index);
+                    }
+                }
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => return,
+                Err(_) => return self.cgi_done(index),
+            }
+        }
+    }
+
+    fn cgi_pause(&mut self, index: usize) {
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        if let Some(run) = connection.cgi.as_mut() {
+            run.paused = true;
+            // Not watched any more either way.
+            let _ = self.epoll.remove(run.pipe.as_raw_fd());
+        }
+        self.listen_for(index, sys::OUT);
+    }
+
+    /// The client took something.
+    pub fn cgi_writable(&mut self, index: usize) {
+        let timeout_ns = self.setup.site.timeout().as_nanos() as u64;
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        let (Some(run), Some(request)) = (connection.cgi.as_mut(), connection.request.as_mut()) else {
+            return;
+        };
+        match request.output.write_to(connection.fd.as_raw_fd()) {
+            Ok(Progress::Done) => {}
+            Ok(Progress::Blocked) => {
+                connection.deadline_ns = (self.now_ns + timeout_ns).min(run.limit_ns);
+                return;
+            }
+            Err(_) => {
+                request.aborted = true;
+                return self.cgi_done(index);
+            }
+        }
+        if run.paused {
+            run.paused = false;
+            let token = connection.token | token::CGI;
+            if let Err(e) = self.epoll.add(run.pipe.as_raw_fd(), sys::IN, token) {
+                self.log(LogLevel::Error, &format!("cannot watch a CGI script: {e}"));
+            }
+        }
+        self.listen_for(index, 0);
+    }
+
+    fn cgi_done(&mut self, index: usize) {
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        let Some(run) = connection.cgi.take() else { return };
+        let timed_out = run.killed_ns != 0;
+        if let Some(request) = connection.request.as_mut() {
+            conclude(request, timed_out);
+        }
+        connection.state = State::Reading;
+        connection.deadline_ns = u64::MAX;
+        self.cgi_closed(*run);
+        self.dispatch(index);
+    }
+
+    /// The pipe is closed; the slot is free once the child has ended too.
+    pub fn cgi_closed(&mut self, run: CgiRun) {
+        self.cgi_running -= 1;
+        self.cgi_leftover.push(run.slot);
+        self.free_ended();
+    }
+
+    fn free_ended(&mut self) {
+        let board = self.setup.board;
+        self.cgi_leftover.retain(|&slot| {
+            let ended = board.cgi[slot].ended.load(Relaxed) != 0;
+            if ended {
+                board.free_cgi(slot);
+            }
+            !ended
+        });
+        while let Some(index) = self.cgi_waiting.pop_front() {
+            let waits = self.is_state(index, State::Cgi);
+            let queued = self.cgi_waiting.len();
+            if waits {
+                self.start_cgi(index);
+            }
+            if self.cgi_waiting.len() > queued {
+                let back = self.cgi_waiting.pop_back();
+                self.cgi_waiting.extend(back);
+                break; // still no place
+            }
+        }
+    }
+
+    /// Silence or too long a run: the child is told to end, then made to.
+    pub fn cgi_expired(&mut self, index: usize) {
+        let now_ns = self.now_ns;
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        let (Some(run), Some(request)) = (connection.cgi.as_mut(), connection.request.as_mut()) else {
+            connection.deadline_ns = u64::MAX; // it still waits for a place
+            return;
+        };
+        let pid = self.setup.board.cgi[run.slot].pid.load(Relaxed);
+        let signal = if run.killed_ns == 0 { libc::SIGTERM } else { libc::SIGKILL };
+        if run.killed_ns == 0 {
+            let name = String::from_utf8_lossy(request.filename()).into_owned();
+            request.log(LogLevel::Error, &format!("Timeout waiting for output from CGI script {name}"));
+            run.killed_ns = now_ns;
+            connection.deadline_ns = now_ns + KILL_NS;
+        } else {
+            connection.deadline_ns = now_ns + KILL_NS;
+        }
+        if pid > 0 {
+            sys::kill(-pid, signal);
+        } else if signal == libc::SIGKILL {
+            self.cgi_done(index);
+        }
+    }
+
+    pub fn sweep_cgi(&mut self) {
+        self.free_ended();
+        if self.cgi_running == 0 {
+            return;
+        }
+        for connection in self.connections.iter_mut().flatten() {
+            if let (State::Cgi, Some(request)) = (connection.state, connection.request.as_mut()) {
+                // A client that is gone shows at the next write.
+                let _ = drom_perl::Exchange::flush(&mut **request);
+            }
+        }
+    }
+}
+
+fn conclude(request: &mut Request, timed_out: bool) {
+    let bad = request.bad_head.take().or_else(|| request.scan.as_ref().map(HeadScan::end));
+    if timed_out && !request.head_sent {
+        request.next = Next::Error(504);
+    } else if let Some(bad) = bad {
+        let name = String::from_utf8_lossy(request.filename()).into_owned();
+        request.log(LogLevel::Error, &format!("{bad}: {name}"));
+        request.next = Next::Error(500);
+    } else if request.next == Next::Finish {
+        request.answered = true;
+    }
+    if timed_out && request.head_sent {
+        request.keep = false;
+        request.aborted = true;
+    }
+}
+
+/// Sends the job to the spawner; the pipe is what the child prints.
+fn send_job(request: &mut Request, slot: usize, jobs: i32) -> std::io::Result<OwnedFd> {
+    let nph = crate::script_source::is_nph(std::path::Path::new(std::ffi::OsStr::new(
+        &String::from_utf8_lossy(request.filename()).into_owned(),
+    )));
+    request.ass_backwards = nph;
+    request.scan = (!nph).then(HeadScan::default);
+    let stdin = stdin(&request.body)?;
+    let (output, input) = sys::pipe(0)?;
+    sys::set_nonblocking(output.as_raw_fd());
+    let env = request.script_env().iter().map(|(k, v)| [k, b"=", v].concat()).collect();
+    let script = request.filename().to_vec();
+    let job = Job { slot: slot as u32, script, env, args: isindex(request) };
+    let mut bytes = Vec::new();
+    job.encode(&mut bytes);
+    if bytes.len() > JOB_BYTES_MAX {
+        return Err(std::io::Error::other("the environment is too large"));
+    }
+    let fds = [stdin.as_raw_fd(), input.as_raw_fd()];
+    // The spawner reads quickly; a full socket means hundreds of children are being started.
+    for _ in 0..200 {
+        match sys::send_fds(jobs, &bytes, &[], &fds) {
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                sys::wait_writable(borrowed(jobs).as_raw_fd(), std::time::Duration::from_millis(10));
+            }
+            Err(e) => return Err(e),
+            Ok(()) => return Ok(output),
+        }
+    }
+    Err(std::io::Error::other("the CGI spawner does not take jobs"))
+}
+
+/// The body as the child's standard input.
+fn stdin(body: &Body) -> std::io::Result<OwnedFd> {
+    match body {
+        Body::Empty => Ok(std::fs::File::open("/dev/null")?.into()),
+        Body::File { file, .. } => Ok(file.try_clone()?.into()),
+        Body::Memory { bytes, .. } => {
+            let (read, write) = sys::pipe(0)?;
+            // A pipe holds 64 KiB, and a body in memory is not larger.
+            std::fs::File::from(write).write_all(bytes)?;
+            Ok(read)
+        }
+    }
+}
+
+/// A query without "=" is a list of words for the command line (RFC 3875 4.4).
+fn isindex(request: &Request) -> Vec<Vec<u8>> {
+    let Some(query) = request.args.as_deref() else { return Vec::new() };
+    if query.is_empty() || query.contains(&b'=') {
+        return Vec::new();
+    }
+    query.split(|&b| b == b'+').map(unescape).collect()
+}
+
+fn unescape(word: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(word.len());
+    let mut bytes = word.iter();
+    while let Some(&byte) = bytes.next() {
+        let digits = bytes.as_slice().get(..2).and_then(|d| std::str::from_utf8(d).ok());
+        match digits.and_then(|d| u8::from_str_radix(d, 16).ok()) {
+            Some(decoded) if byte == b'%' => {
+                out.push(decoded);
+                bytes.nth(1);
+            }
+            _ => out.push(byte),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_query_are_unescaped() {
+        assert_eq!(unescape(b"a%20b"), b"a b");
+        assert_eq!(unescape(b"100%"), b"100%");
+        assert_eq!(unescape(b"%zz"), b"%zz");
+    }
+}

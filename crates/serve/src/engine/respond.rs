@@ -1,0 +1,444 @@
+//! From a complete request to a written answer: which tier answers, redirects inside the server, files,
+//! the end of an answer and what becomes of its connection.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    os::{
+        fd::{AsRawFd, RawFd},
+        unix::ffi::OsStrExt,
+    },
+    path::PathBuf,
+    sync::Arc,
+};
+
+use super::{Engine, connection::State};
+use crate::{
+    access_log, answer,
+    config::LogLevel,
+    files::{self, FileFacts, FileRequest, Part},
+    map::{
+        HandlerKind,
+        files::{Disk, FileKind, Stat},
+    },
+    output::{self, Output, Progress},
+    request::{Next, Request},
+};
+
+/// Apache's LimitInternalRecursion.
+const REDIRECTS_MAX: u32 = 10;
+/// Files up to this size are kept in memory while they do not change.
+const CACHED_FILE_BYTES_MAX: u64 = 64 * 1024;
+const CACHED_FILES_MAX: usize = 512;
+const LINGER_NS: u64 = 2_000_000_000;
+
+/// Small files as they were when they were last read.
+#[derive(Default)]
+pub struct FileCache(HashMap<PathBuf, (Stat, Arc<[u8]>)>);
+
+impl Engine {
+    /// Finds who answers the connection's request and lets them, except Perl: then it is a job.
+    pub fn dispatch(&mut self, index: usize) -> Option<usize> {
+        loop {
+            let connection = self.connections[index].as_mut()?;
+            let request = connection.request.as_mut()?;
+            match std::mem::take(&mut request.next) {
+                Next::Finish => {}
+                next => {
+                    self.conclude(index, next)?;
+                    continue;
+                }
+            }
+            if request.answered {
+                self.complete(index);
+                return None;
+            }
+            let mapped = request.mapped();
+            if !mapped.policy.access.as_ref().is_none_or(|a| a.allows(request.client.ip())) {
+                request.log(LogLevel::Error, "client denied by server configuration");
+                request.next = Next::Error(403);
+                continue;
+            }
+            match &mapped.handler {
+                HandlerKind::PerlScript { .. } | HandlerKind::ModPerl { .. } => {
+                    return self.needs_perl(index);
+                }
+                HandlerKind::CgiScript => {
+                    connection.state = State::Cgi;
+                    self.start_cgi(index);
+                    return None;
+                }
+                HandlerKind::Static => self.serve_file(index),
+                HandlerKind::Refuse(status) => request.next = Next::Error(*status),
+                HandlerKind::Redirect(path) => {
+                    let location = external(request, path);
+                    request.headers_out.set(b"Location", &location);
+                    request.next = Next::Error(301);
+                }
+            }
+        }
+    }
+
+    /// Acts on what a handler left to do; `None` when the connection is gone.
+    fn conclude(&mut self, index: usize, next: Next) -> Option<()> {
+        let request = self.connections[index].as_mut()?.request.as_mut()?;
+        match next {
+            Next::Finish => request.answered = true,
+            Next::Error(status) => {
+                request.next = answer::error(request, status);
+                request.answered = request.next == Next::Finish;
+            }
+            Next::Redirect(path) => redirect(request, &path),
+            Next::Decline => self.serve_file(index),
+            Next::Options => {
+                request.headers_out.set(b"Allow", b"GET,HEAD,POST,OPTIONS");
+                request.answered = true;
+            }
+        }
+        Some(())
+    }
+
+    fn needs_perl(&mut self, index: usize) -> Option<usize> {
+        let connection = self.connections[index].as_mut()?;
+        connection.state = State::Waiting;
+        connection.deadline_ns = u64::MAX;
+        if self.can_run_perl {
+            return Some(index);
+        }
+        self.waiting.push_back(index);
+        self.place_waiting();
+        None
+    }
+
+    /// Takes the request of a job; the connection is `Running` until it comes back.
+    pub fn begin_job(&mut self, index: usize) -> Option<Box<Request>> {
+        let connection = self.connections[index].as_mut()?;
+        connection.state = State::Running;
+        connection.request.take()
+    }
+
+    /// Takes a job back and goes on with its answer. `Some` when the answer needs Perl again.
+    pub fn finish_job(&mut self, index: usize, mut request: Box<Request>) -> Option<usize> {
+        request.answered = request.next == Next::Finish;
+        self.retire |= request.retire;
+        let Some(connection) = self.connections[index].as_mut() else {
+            self.recycle(request);
+            return None;
+        };
+        connection.request = Some(request);
+        self.dispatch(index)
+    }
+
+    /// The answer is whole: writes it, logs it, and turns to the connection's next request.
+    pub fn complete(&mut self, index: usize) {
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        let Some(mut request) = connection.request.take() else { return };
+        let mut wire = std::mem::take(&mut request.wire);
+        wire.clear();
+        answer::finish(&mut request, &mut wire);
+        let progress = match connection.detached || request.aborted {
+            true => Err(libc::EPIPE),
+            false => write_answer(connection.fd.as_raw_fd(), &wire, &mut request),
+        };
+        request.wire = wire;
+        request.aborted |= progress.is_err();
+        access_log::write(&request, self.now_ns, connection.served - 1);
+        connection.keep = request.keep && !self.draining && progress.is_ok();
+        let blocked = progress == Ok(Progress::Blocked);
+        if blocked {
+            connection.output = Some(Box::new(std::mem::take(&mut request.output)));
+        }
+        self.recycle(request);
+        match progress {
+            Ok(Progress::Done) => self.next_request(index),
+            Ok(Progress::Blocked) => self.begin_writing(index),
+            Err(_) => self.close(index),
+        }
+    }
+
+    fn begin_writing(&mut self, index: usize) {
+        let deadline = self.now_ns + self.setup.site.timeout().as_nanos() as u64;
+        if let Some(connection) = self.connections[index].as_mut() {
+            connection.state = State::Writing;
+            connection.deadline_ns = deadline;
+        }
+        self.listen_for(index, crate::sys::OUT);
+    }
+
+    /// The socket takes bytes again.
+    pub fn writable(&mut self, index: usize) {
+        let deadline = self.now_ns + self.setup.site.timeout().as_nanos() as u64;
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        let Some(output) = connection.output.as_mut() else { return };
+        connection.deadline_ns = deadline;
+        match output.write_to(connection.fd.as_raw_fd()) {
+            Ok(Progress::Blocked) => {}
+            Ok(Progress::Done) => {
+                connection.output = None;
+                self.next_request(index);
+            }
+            Err(_) => self.close(index),
+        }
+    }
+
+    /// After an answer: the next request, the wait for one, or the end.
+    fn next_request(&mut self, index: usize) {
+        let keep_ns = self.setup.site.config.server.keep_alive_timeout.as_nanos() as u64;
+        let now_ns = self.now_ns;
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        if !connection.keep {
+            let unread = !connection.input.is_empty() || connection.body.is_some();
+            return if unread { self.begin_lingering(index) } else { self.close_politely(index) };
+        }
+        connection.state = State::Reading;
+        connection.deadline_ns = now_ns + keep_ns;
+        if connection.input.is_empty() {
+            let buffer = std::mem::take(&mut connection.input);
+            self.keep_buffer(buffer);
+        } else {
+            self.again.push_back(index);
+        }
+        self.listen_for(index, crate::sys::IN | crate::sys::RDHUP);
+    }
+
+    /// Bytes that wait unread in the kernel would turn our close into a reset that eats the answer.
+    fn close_politely(&mut self, index: usize) {
+        let Some(connection) = self.connections[index].as_ref() else { return };
+        match crate::sys::has_unread(connection.fd.as_raw_fd()) {
+            true => self.begin_lingering(index),
+            false => self.close(index),
+        }
+    }
+
+    pub fn begin_lingering(&mut self, index: usize) {
+        let deadline = self.now_ns + LINGER_NS;
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        // SAFETY: the descriptor is open; a connection that is gone already makes this fail, harmlessly.
+        unsafe { libc::shutdown(connection.fd.as_raw_fd(), libc::SHUT_WR) };
+        connection.state = State::Lingering;
+        connection.deadline_ns = deadline;
+        connection.input = Vec::new();
+        connection.body = None;
+        if let Some(request) = connection.request.take() {
+            self.recycle(request);
+        }
+        self.listen_for(index, crate::sys::IN | crate::sys::RDHUP);
+        self.linger(index);
+    }
+
+    pub fn linger(&mut self, index: usize) {
+        let Some(connection) = self.connections[index].as_ref() else { return };
+        let mut waste = [0; 4096];
+        for _ in 0..16 {
+            match crate::sys::receive(connection.fd.as_raw_fd(), &mut waste) {
+                Ok(0) => return self.close(index),
+                Ok(_) => {}
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => return,
+                Err(_) => return self.close(index),
+            }
+        }
+    }
+
+    // ---- files ---------------------------------------------------------------------------------
+
+    fn serve_file(&mut self, index: usize) {
+        let Self { connections, files, setup, wall_s, .. } = self;
+        let Some(request) = connections[index].as_mut().and_then(|c| c.request.as_mut()) else {
+            return;
+        };
+        request.next = match file_answer(request, files, &setup.site.types, *wall_s) {
+            Ok(()) => {
+                request.answered = true;
+                Next::Finish
+            }
+            Err(status) => Next::Error(status),
+        };
+    }
+}
+
+/// Fills the answer with a file, or tells the status that refuses it.
+fn file_answer(
+    request: &mut Request,
+    cache: &mut FileCache,
+    types: &files::MediaTypes,
+    wall_s: u64,
+) -> Result<(), u16> {
+    let mapped = request.mapped.as_ref().expect("a dispatched request is mapped");
+    let target = mapped.target(&Disk);
+    let stat = target.finfo.clone().ok_or(404u16)?;
+    let allows_info = mapped.policy.accept_path_info == Some(crate::config::AcceptPathInfo::On);
+    if !target.path_info.is_empty() && !allows_info {
+        return Err(404);
+    }
+    if stat.kind != FileKind::File {
+        return Err(403);
+    }
+    let name = target.filename.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
+    let facts = FileFacts {
+        stat: &stat,
+        name,
+        now_unix_s: wall_s as i64,
+        boundary: request.started_ns ^ request.connection_id,
+    };
+    let head = request.head.as_ref().expect("a dispatched request has a head");
+    let wanted = FileRequest { method: &request.method, ..FileRequest::of(head, &request.bytes) };
+    let plan = files::plan(&wanted, &facts, &mapped.policy, types);
+    let path = target.filename.clone();
+    if plan.status >= 400 {
+        if let Some((name, value)) = plan.headers.iter().find(|(n, _)| *n == "Allow") {
+            request.headers_out.set(name.as_bytes(), value.as_bytes());
+        }
+        return Err(plan.status);
+    }
+    request.status = plan.status;
+    request.content_length = plan.length;
+    for (name, value) in &plan.headers {
+        request.headers_out.set(name.as_bytes(), value.as_bytes());
+    }
+    request.body_sent = plan.length.unwrap_or(0);
+    request.file_body = true;
+    put_parts(request, cache, &path, &stat, plan.parts)
+}
+
+fn put_parts(
+    request: &mut Request,
+    cache: &mut FileCache,
+    path: &std::path::Path,
+    stat: &Stat,
+    parts: Vec<Part>,
+) -> Result<(), u16> {
+    if parts.is_empty() {
+        return Ok(());
+    }
+    if stat.size <= CACHED_FILE_BYTES_MAX {
+        let bytes = cache.bytes(path, stat).map_err(|e| status_of(&e))?;
+        for part in parts {
+            match part {
+                Part::Bytes(text) => request.held.extend_from_slice(&text),
+                Part::FileRange { offset, len } => {
+                    let range = offset as usize..(offset + len) as usize;
+                    request.held.extend_from_slice(bytes.get(range).unwrap_or_default());
+                }
+            }
+        }
+        return Ok(());
+    }
+    let file = Arc::new(File::open(path).map_err(|e| status_of(&e))?);
+    let mut files = Output::new(usize::MAX);
+    for part in parts {
+        match part {
+            Part::Bytes(text) => files.push(&text).map_err(|_| 500u16)?,
+            Part::FileRange { offset, len } => files.push_file(Arc::clone(&file), offset, len),
+        }
+    }
+    request.tail = Some(files);
+    Ok(())
+}
+
+fn status_of(error: &std::io::Error) -> u16 {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => 403,
+        std::io::ErrorKind::NotFound => 404,
+        _ => 500,
+    }
+}
+
+impl FileCache {
+    fn bytes(&mut self, path: &std::path::Path, stat: &Stat) -> std::io::Result<Arc<[u8]>> {
+        if let Some((known, bytes)) = self.0.get(path)
+            && same_file(known, stat)
+        {
+            return Ok(Arc::clone(bytes));
+        }
+        let bytes: Arc<[u8]> = std::fs::read(path)?.into();
+        if self.0.len() >= CACHED_FILES_MAX {
+            self.0.clear();
+        }
+        self.0.insert(path.to_path_buf(), (stat.clone(), Arc::clone(&bytes)));
+        Ok(bytes)
+    }
+}
+
+fn same_file(a: &Stat, b: &Stat) -> bool {
+    (a.mtime_s, a.mtime_ns, a.size, a.inode, a.device) == (b.mtime_s, b.mtime_ns, b.size, b.inode, b.device)
+}
+
+/// One write where that is possible; the rest stays in the request's output.
+fn write_answer(socket: RawFd, wire: &[u8], request: &mut Request) -> Result<Progress, i32> {
+    let errno = |e: std::io::Error| e.raw_os_error().unwrap_or(libc::EPIPE);
+    let mut sent = 0;
+    if request.output.is_empty() {
+        sent = match output::send(socket, wire) {
+            Ok(sent) => sent,
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => 0,
+            Err(e) => return Err(errno(e)),
+        };
+        if sent == wire.len() && request.tail.is_none() {
+            return Ok(Progress::Done);
+        }
+    }
+    request.output.push(&wire[sent..]).map_err(errno)?;
+    if let Some(tail) = request.tail.take() {
+        request.output.append(tail);
+    }
+    request.output.write_to(socket).map_err(errno)
+}
+
+/// Makes the request another one, for a path of this server: GET, no body, `REDIRECT_*` variables.
+fn redirect(request: &mut Request, to: &[u8]) {
+    if request.redirects >= REDIRECTS_MAX {
+        request.log(LogLevel::Error, "Request exceeded the limit of 10 internal redirects");
+        request.mapped.get_or_insert_with(|| request.site.mapper.map(b"/", &Disk));
+        request.next = answer::error_without_document(request, 500);
+        request.answered = true;
+        return;
+    }
+    let status = request.status;
+    access_log::note_original(request);
+    let mut env = Vec::new();
+    if status >= 400 {
+        env.push((b"REDIRECT_STATUS".to_vec(), status.to_string().into_bytes()));
+    }
+    env.push((b"REDIRECT_URL".to_vec(), request.path.clone()));
+    if let Some(args) = &request.args {
+        env.push((b"REDIRECT_QUERY_STRING".to_vec(), args.clone()));
+    }
+    request.forget_answer();
+    request.error_status = (status >= 400).then_some(status);
+    request.redirects += 1;
+    request.redirect_env = env;
+    if request.method != b"HEAD" {
+        request.method = b"GET".to_vec();
+    }
+    request.body = crate::request::Body::Empty;
+    let (path, query) = match to.iter().position(|&b| b == b'?') {
+        Some(at) => (&to[..at], Some(to[at + 1..].to_vec())),
+        None => (to, None),
+    };
+    request.args = query;
+    request.path = match crate::map::uri::normalise(path) {
+        Ok(path) => path.into_owned(),
+        Err(_) => path.to_vec(),
+    };
+    let mapped = request.site.mapper.map(&request.path, &Disk);
+    request.mapped = Some(mapped);
+    request.answered = false;
+}
+
+/// A path of this server as a client would ask for it.
+fn external(request: &Request, path: &[u8]) -> Vec<u8> {
+    let host = request.header(b"Host").map(<[u8]>::to_vec);
+    let host = host.unwrap_or_else(|| request.local.to_string().into_bytes());
+    let mut location = [b"http://", &host[..]].concat();
+    for &byte in path {
+        match byte {
+            b if b.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&b) => location.push(b),
+            b => location.extend_from_slice(format!("%{b:02x}").as_bytes()),
+        }
+    }
+    if let Some(args) = &request.args {
+        location.push(b'?');
+        location.extend_from_slice(args);
+    }
+    location
+}
