@@ -20,6 +20,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 pub use access::{Access, Legacy, Network, Require};
+pub(crate) use fault::not_one_of;
 pub use fault::{ConfigError, Fault, Notice, Place};
 pub use policy::{
     AcceptPathInfo, ErrorDocument, FileETag, HandlerName, Pairs, PerlHandler, Policy,

@@ -488,6 +488,7 @@ fn log_level(cx: &mut Cx, args: &[String]) -> Result<(), String> {
 }
 
 fn log_format(cx: &mut Cx, args: &[String]) -> Result<(), String> {
+    crate::log::LogFormat::parse(&args[0])?;
     let name = args.get(1).map_or("common", String::as_str);
     replace_pairs(&mut cx.server.log_formats, &[(name.to_string(), args[0].clone())]);
     Ok(())
@@ -500,6 +501,9 @@ fn custom_log(cx: &mut Cx, args: &[String]) -> Result<(), String> {
 fn push_log(cx: &mut Cx, file: &str, format: &str) -> Result<(), String> {
     if file.starts_with('|') {
         return Err("only files are supported, no pipes".to_string());
+    }
+    if format.contains('%') {
+        crate::log::LogFormat::parse(format)?;
     }
     cx.server.custom_logs.push(CustomLog { path: cx.path(file), format: format.to_string() });
     Ok(())
