@@ -1,6 +1,6 @@
-//! Log lines: `LogFormat` (mod_log_config's language, parsed once, rendered per request) and the error log's
-//! line. Knows neither files nor the server: an access line asks a `LogEntry`, times come in as numbers. The
-//! time zone is the process's own, as in Apache.
+//! Log lines: `LogFormat` (mod_log_config's language, parsed once, rendered per request) and the
+//! error log's line. Knows neither files nor the server: an access line asks a `LogEntry`, times
+//! come in as numbers. The time zone is the process's own, as in Apache.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -191,7 +191,8 @@ fn unescape<'a>(after: &'a str, literal: &mut String) -> &'a str {
     &after[used..]
 }
 
-/// Reads what follows a `%`: `[!]statuses`, `<` or `>`, `{argument}`, letter, in any order before the letter.
+/// Reads what follows a `%`: `[!]statuses`, `<` or `>`, `{argument}`, letter, in any order before
+/// the letter.
 fn parse_field(text: &str) -> Result<(Field, &str), String> {
     let (mut rest, mut argument, mut original) = (text, None, None);
     let (mut statuses, mut negated) = (Vec::new(), false);
@@ -457,8 +458,8 @@ fn escaped(value: Option<&[u8]>, out: &mut Vec<u8>) {
     }
 }
 
-/// `ap_escape_logitem`: quotes and backslashes get a backslash, the rest of what does not print is `\n` and
-/// its like or `\xhh`, so that no client can forge a line.
+/// `ap_escape_logitem`: quotes and backslashes get a backslash, the rest of what does not print is
+/// `\n` and its like or `\xhh`, so that no client can forge a line.
 fn escape_into(value: &[u8], out: &mut Vec<u8>) {
     for &c in value {
         match c {
@@ -488,8 +489,8 @@ pub struct ErrorLine<'a> {
 }
 
 impl ErrorLine<'_> {
-    /// Appends the line in Apache 2.4's form. A message of several lines (a Perl stack) is one line with `\n`
-    /// in it, as Apache writes it.
+    /// Appends the line in Apache 2.4's form. A message of several lines (a Perl stack) is one
+    /// line with `\n` in it, as Apache writes it.
     pub fn render(&self, out: &mut Vec<u8>) {
         let tm = calendar(self.time_us.div_euclid(1_000_000));
         let micros = self.time_us.rem_euclid(1_000_000);

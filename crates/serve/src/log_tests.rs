@@ -1,5 +1,5 @@
-//! Access and error log lines against what Apache 2.4.71 wrote for the same requests. The time zone is the
-//! machine's, so that expectations about hours are computed, not fixed.
+//! Access and error log lines against what Apache 2.4.71 wrote for the same requests. The time
+//! zone is the machine's, so that expectations about hours are computed, not fixed.
 
 use super::*;
 
@@ -132,7 +132,9 @@ fn every_letter() {
 #[test]
 fn the_combined_format_has_apaches_form() {
     let line = render("%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\"", &entry());
-    let form = r#"^127\.0\.0\.1 - - \[0[123]/Jan/2026:\d\d:\d\d:05 [+-]\d{4}\] "GET /a\?x=1 HTTP/1\.1" 200 13 "-" "curl/7\.88\.1"$"#;
+    let form = r#"(?x)^127\.0\.0\.1\ -\ -\ \[0[123]/Jan/2026:\d\d:\d\d:05\ [+-]\d{4}\]
+        \ "GET\ /a\?x=1\ HTTP/1\.1"
+        \ 200\ 13\ "-"\ "curl/7\.88\.1"$"#;
     assert!(regex::Regex::new(form).unwrap().is_match(&line), "{line}");
 }
 
@@ -177,6 +179,9 @@ fn error_lines_have_apaches_form() {
     };
     line.render(&mut out);
     let text = String::from_utf8(out).unwrap();
-    let form = r"^\[(Thu|Fri|Sat) Jan 0[123] \d\d:\d\d:05\.012345 2026\] \[perl:error\] \[pid 7\] \[client 127\.0\.0\.1:38306\] died at x\.pl line 3\.\\n\\tmain::f called\n$";
+    let form = concat!(
+        r"^\[(Thu|Fri|Sat) Jan 0[123] \d\d:\d\d:05\.012345 2026\] \[perl:error\] \[pid 7\] ",
+        r"\[client 127\.0\.0\.1:38306\] died at x\.pl line 3\.\\n\\tmain::f called\n$"
+    );
     assert!(regex::Regex::new(form).unwrap().is_match(&text), "{text}");
 }

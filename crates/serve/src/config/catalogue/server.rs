@@ -1,4 +1,5 @@
-//! Directives about the server as a whole: addresses, processes, connections, limits, logs, identity.
+//! Directives about the server as a whole: addresses, processes, connections, limits, logs,
+//! identity.
 
 use super::Context::{Both, Server};
 use super::values::{duration, listen_address, number, on_off, positive, size, word};
@@ -122,7 +123,8 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         "number",
         Server,
         "0",
-        "Requests after which a worker is replaced; 0 is never. Counted per request, so that keep-alive cannot hide them.",
+        "Requests after which a worker is replaced; 0 is never. Counted per request, so that \
+         keep-alive cannot hide them.",
         max_per_child,
     ),
     set(
