@@ -1,5 +1,5 @@
-//! Error pages: the short HTML that Apache sends for a status, and what `ErrorDocument` puts in its place.
-//! Everything that comes from the client is escaped.
+//! Error pages: the short HTML that Apache sends for a status, and what `ErrorDocument` puts in
+//! its place. Everything that comes from the client is escaped.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,8 @@ pub enum ErrorAnswer<'a> {
     Standard,
     /// This text, with the error's status, as `text/html`.
     Text(&'a str),
-    /// Serve this path in its place, as GET, with the error's status unless it answers with one of its own.
+    /// Serve this path in its place, as GET, with the error's status unless it answers with one of
+    /// its own.
     Internal(&'a str),
     /// 302 to this URL.
     Redirect(&'a str),
@@ -51,7 +52,8 @@ pub fn html(status: u16, detail: &Detail) -> String {
     let title = status_text(status);
     let mut page = format!(
         "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \
-         \"http://www.w3.org/TR/html4/strict.dtd\">\n<html><head>\n<title>{status} {title}</title>\n\
+         \"http://www.w3.org/TR/html4/strict.dtd\">\n<html><head>\n<title>{status} \
+         {title}</title>\n\
          </head><body>\n<h1>{title}</h1>\n{}",
         message(status, detail)
     );
@@ -83,9 +85,12 @@ fn message(status: u16, detail: &Detail) -> String {
 fn internal_error(admin: &str) -> String {
     let admin = if admin.is_empty() { "[no address given]".to_string() } else { escape(admin) };
     format!(
-        "<p>The server encountered an internal error or\nmisconfiguration and was unable to complete\n\
-         your request.</p>\n<p>Please contact the server administrator at \n {admin} to inform them of \
-         the time this error occurred,\n and the actions you performed just before this error.</p>\n\
+        "<p>The server encountered an internal error or\nmisconfiguration and was unable to \
+         complete\n\
+         your request.</p>\n<p>Please contact the server administrator at \n {admin} to inform \
+         them of \
+         the time this error occurred,\n and the actions you performed just before this \
+         error.</p>\n\
          <p>More information about this error may be available\nin the server error log.</p>\n"
     )
 }
@@ -95,39 +100,47 @@ fn sentence(status: u16) -> &'static str {
     match status {
         400 => "Your browser sent a request that this server could not understand.<br />\n",
         401 => {
-            "This server could not verify that you\nare authorized to access the document\nrequested.  \
-             Either you supplied the wrong\ncredentials (e.g., bad password), or your\nbrowser doesn't \
+            "This server could not verify that you\nare authorized to access the \
+             document\nrequested.  \
+             Either you supplied the wrong\ncredentials (e.g., bad password), or your\nbrowser \
+             doesn't \
              understand how to supply\nthe credentials required."
         }
         403 => "You don't have permission to access this resource.",
         404 => "The requested URL was not found on this server.",
         408 => "Server timeout waiting for the HTTP request from the client.",
         410 => {
-            "The requested resource is no longer available on this server and there is no forwarding \
+            "The requested resource is no longer available on this server and there is no \
+             forwarding \
              address.\nPlease remove all references to this resource."
         }
         411 => "A request of the requested method requires a valid Content-length.",
         412 => "The precondition on the request\nfor this URL evaluated to false.",
         413 => {
-            "The requested resource does not allow request data, or the amount of data provided in\n\
+            "The requested resource does not allow request data, or the amount of data provided \
+             in\n\
                 the request exceeds the capacity limit."
         }
         414 => "The requested URL's length exceeds the capacity\nlimit for this server.<br />\n",
         416 => {
-            "None of the range-specifier values in the Range\nrequest-header field overlap the current \
+            "None of the range-specifier values in the Range\nrequest-header field overlap the \
+             current \
              extent\nof the selected resource."
         }
         417 => {
-            "The expectation given in the Expect request-header\nfield could not be met by this server."
+            "The expectation given in the Expect request-header\nfield could not be met by this \
+             server."
         }
         431 => "The fields of the request exceed the limits of this server.",
         502 => "The server received an invalid\nresponse from an upstream server.<br />\n",
         503 => {
-            "The server is temporarily unable to service your\nrequest due to maintenance downtime or \
+            "The server is temporarily unable to service your\nrequest due to maintenance \
+             downtime or \
              capacity\nproblems. Please try again later."
         }
         504 => {
-            "The gateway did not receive a timely response\nfrom the upstream server or application."
+            "The gateway did not receive a timely response\nfrom the upstream server or \
+             application."
         }
         505 => "The HTTP version of the request is not served here.",
         _ => "The request could not be completed.",

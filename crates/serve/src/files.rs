@@ -1,7 +1,7 @@
-//! Static files: what to send, decided without touching a file. `plan` takes the facts of the file and the
-//! conditional and range fields of the request and answers with a `FilePlan`: status, fields, and the parts
-//! to send. Behaviour was compared with Apache 2.4.71. Statuses from 400 up come without a body: the caller
-//! adds the error page.
+//! Static files: what to send, decided without touching a file. `plan` takes the facts of the file
+//! and the conditional and range fields of the request and answers with a `FilePlan`: status,
+//! fields, and the parts to send. Behaviour was compared with Apache 2.4.71. Statuses from 400 up
+//! come without a body: the caller adds the error page.
 
 use std::collections::HashMap;
 use std::time::UNIX_EPOCH;
@@ -130,8 +130,8 @@ fn bare(status: u16, headers: Vec<(&'static str, String)>, length: Option<u64>) 
     FilePlan { status, headers, length, parts: Vec::new() }
 }
 
-/// Apache's tag: size and time of change in microseconds, in hexadecimal; weak while the file is so young
-/// that it could change again within the same second.
+/// Apache's tag: size and time of change in microseconds, in hexadecimal; weak while the file is
+/// so young that it could change again within the same second.
 fn etag(file: &FileFacts, parts: Option<FileETag>) -> Option<String> {
     let parts = parts.unwrap_or(FileETag { inode: false, mtime: true, size: true });
     let stat = file.stat;
@@ -143,8 +143,8 @@ fn etag(file: &FileFacts, parts: Option<FileETag>) -> Option<String> {
     (!words.is_empty()).then(|| format!("{weak}\"{}\"", words.join("-")))
 }
 
-/// `ap_meets_conditions`: the status that a failed precondition gives. Apache sends 304 only when both
-/// If-None-Match and If-Modified-Since agree, where both are there.
+/// `ap_meets_conditions`: the status that a failed precondition gives. Apache sends 304 only when
+/// both If-None-Match and If-Modified-Since agree, where both are there.
 fn conditions(request: &FileRequest, file: &FileFacts, etag: Option<&str>) -> Option<u16> {
     let mtime = file.stat.mtime_s;
     if request.if_match.is_some_and(|tags| !tag_matches(tags, etag, false)) {
@@ -370,15 +370,18 @@ fn with_charset(kind: &str, charset: Option<&String>, policy: &Policy) -> String
     }
 }
 
-const BUILT_IN: &str = "text/html html htm shtml\ntext/plain txt text log conf pl pm\ntext/css css\n\
-    text/csv csv\ntext/markdown md\ntext/xml xml\ntext/javascript js mjs\napplication/json json map\n\
+const BUILT_IN: &str = "text/html html htm shtml\ntext/plain txt text log conf pl pm\ntext/css \
+ css\n\
+    text/csv csv\ntext/markdown md\ntext/xml xml\ntext/javascript js mjs\napplication/json json \
+    map\n\
     application/pdf pdf\napplication/zip zip\napplication/gzip gz tgz\napplication/x-tar tar\n\
     application/wasm wasm\napplication/rss+xml rss\napplication/atom+xml atom\n\
     application/manifest+json webmanifest\napplication/octet-stream bin exe iso\n\
     image/png png\nimage/jpeg jpg jpeg\nimage/gif gif\nimage/svg+xml svg svgz\nimage/webp webp\n\
     image/avif avif\nimage/vnd.microsoft.icon ico\nimage/bmp bmp\nimage/tiff tif tiff\n\
     font/woff woff\nfont/woff2 woff2\nfont/ttf ttf\nfont/otf otf\n\
-    audio/mpeg mp3\naudio/ogg ogg oga\naudio/wav wav\nvideo/mp4 mp4\nvideo/webm webm\nvideo/ogg ogv\n";
+    audio/mpeg mp3\naudio/ogg ogg oga\naudio/wav wav\nvideo/mp4 mp4\nvideo/webm webm\nvideo/ogg \
+    ogv\n";
 
 #[cfg(test)]
 #[path = "files_tests.rs"]

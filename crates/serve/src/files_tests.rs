@@ -1,4 +1,5 @@
-//! Static files against what Apache 2.4.71 answered for a file of 100 bytes changed at 2026-01-02 03:04:05.
+//! Static files against what Apache 2.4.71 answered for a file of 100 bytes changed at 2026-01-02
+//! 03:04:05.
 
 use super::*;
 use crate::map::files::FileKind;
@@ -115,7 +116,8 @@ fn several_ranges_are_a_multipart_of_apaches_length() {
         assert_eq!(header(&plan, "Content-Range"), "");
     }
     let plan = ask(&FileRequest { range: Some(b"bytes=50-60,0-1"), ..FileRequest::default() });
-    let head = "\r\n--732bbd727f4e82b3\r\nContent-type: text/plain\r\nContent-range: bytes 50-60/100\r\n\r\n";
+    let head = "\r\n--732bbd727f4e82b3\r\nContent-type: text/plain\r\nContent-range: bytes \
+     50-60/100\r\n\r\n";
     assert_eq!(plan.parts[0], Part::Bytes(head.as_bytes().to_vec()));
     assert_eq!(plan.parts[1], Part::FileRange { offset: 50, len: 11 });
 }

@@ -4,4 +4,5 @@ pub mod config;
 pub mod error_page;
 pub mod files;
 pub mod http;
+pub mod log;
 pub mod map;

@@ -1,7 +1,8 @@
-//! A path of a request → what answers it: `Mapper` knows the configuration, `Mapped` is the answer: policy,
-//! handler, and the file, looked up on the disk only when something depends on it. A handler that a
-//! `<Location>` names needs no system call; a file needs one `stat`. Answers per path are kept (bounded).
-//! Whether the client may see the place is asked of the policy, before the handler is looked at.
+//! A path of a request → what answers it: `Mapper` knows the configuration, `Mapped` is the
+//! answer: policy, handler, and the file, looked up on the disk only when something depends on it.
+//! A handler that a `<Location>` names needs no system call; a file needs one `stat`. Answers per
+//! path are kept (bounded). Whether the client may see the place is asked of the policy, before
+//! the handler is looked at.
 
 pub mod files;
 mod rules;
@@ -18,7 +19,7 @@ use crate::config::{
     AcceptPathInfo, Alias, AliasSource, Config, HandlerName, PerlHandler, Policy, option,
 };
 use files::{Absent, FileKind, Files, Stat};
-use rules::{Key, Rules};
+use rules::{FileName, Key, Rules};
 
 /// Paths remembered; when there are more, all are forgotten and learnt again.
 const CACHE_ENTRIES: usize = 4096;
@@ -41,7 +42,8 @@ pub enum HandlerKind {
     },
     /// An error status: 403 or 404.
     Refuse(u16),
-    /// A directory asked for without its slash: 301 to this path (decoded; the query is to be kept).
+    /// A directory asked for without its slash: 301 to this path (decoded; the query is to be
+    /// kept).
     Redirect(Vec<u8>),
 }
 
@@ -285,15 +287,15 @@ impl Mapper {
         Place { name, base, script: false, settled: None, as_file: OnceCellSync::new() }
     }
 
-    /// Proves, when it is so, that policy and handler are the same wherever the path ends on the disk, and
-    /// that the handler does not care: then no request for it needs to look.
+    /// Proves, when it is so, that policy and handler are the same wherever the path ends on the
+    /// disk, and that the handler does not care: then no request for it needs to look.
     fn settle(&self, place: Place, uri: &[u8]) -> Place {
         let ends: Vec<usize> = place.component_ends().take(LAZY_DEPTH + 1).collect();
         if self.checks_links || ends.len() > LAZY_DEPTH {
             return place;
         }
         let mut keys = ends.iter().map(|&end| self.key_at(&place.name[..end], uri));
-        let whole = [self.rules.key(&self.config, directory(&place.name), b"", uri)];
+        let whole = [self.directory_key_at(&place.name, uri)];
         let mut keys = keys.by_ref().chain(whole);
         let Some(first) = keys.next() else { return place };
         if keys.any(|key| key != first) {
@@ -307,7 +309,13 @@ impl Mapper {
 
     fn key_at(&self, name: &[u8], uri: &[u8]) -> Key {
         let (dir, last) = split(name);
-        self.rules.key(&self.config, dir, last, uri)
+        self.rules.key(&self.config, &FileName { whole: name, dir, last }, uri)
+    }
+
+    /// The key of a name that is a directory: its own sections hold.
+    fn directory_key_at(&self, name: &[u8], uri: &[u8]) -> Key {
+        let file = FileName { whole: name, dir: directory(name), last: split(name).1 };
+        self.rules.key(&self.config, &file, uri)
     }
 
     /// Policy and handler name of what the walk found.
@@ -325,8 +333,7 @@ impl Mapper {
             (policy, handler)
         };
         if target.finfo.is_some_and(|s| s.kind == FileKind::Directory) {
-            let dir = directory(name);
-            return resolve(self.rules.key(&self.config, dir, split(name).1, uri), b"");
+            return resolve(self.directory_key_at(name, uri), b"");
         }
         let make = || resolve(self.key_at(name, uri), split(name).1);
         if target.path_info.is_empty() { place.as_file.get_or_init(make).clone() } else { make() }
@@ -341,7 +348,8 @@ impl Mapper {
             if own.kind != FileKind::Symlink {
                 return true;
             }
-            let key = self.rules.directory_key(&self.config, split(&place.name[..at]).0);
+            let name = &place.name[..at];
+            let key = self.rules.directory_key(&self.config, split(name).0, name);
             let policy = self.rules.policy(&self.config, &key);
             let same_owner = || files.stat(link).is_ok_and(|to| to.uid == own.uid);
             policy.has_option(option::FOLLOW_SYM_LINKS)
@@ -404,22 +412,23 @@ fn kind(name: Option<HandlerName>, policy: &Policy) -> HandlerKind {
     }
 }
 
-/// What the file's kind makes of the handler: 404 when it is missing, 403 when it may not run.
+/// What the file's kind makes of the handler, in mod_cgi's order: 403 when scripts may not run
+/// here, 404 when it is missing, 403 when it is no file.
 fn judge(handler: HandlerKind, policy: &Policy, target: &Target, script: bool) -> HandlerKind {
     let accepts = policy.accept_path_info.unwrap_or_default();
     let beyond = !target.path_info.is_empty();
     let is_file = target.finfo.map(|s| s.kind == FileKind::File);
     match (&handler, is_file) {
         (HandlerKind::Refuse(_), _) => handler,
+        (HandlerKind::CgiScript, _) if !script && !policy.has_option(option::EXEC_CGI) => {
+            HandlerKind::Refuse(403)
+        }
         (HandlerKind::Static | HandlerKind::CgiScript, None) => HandlerKind::Refuse(404),
         (HandlerKind::Static | HandlerKind::CgiScript, Some(false)) => HandlerKind::Refuse(403),
         (HandlerKind::Static, _) if beyond && accepts != AcceptPathInfo::On => {
             HandlerKind::Refuse(404)
         }
         (_, _) if beyond && accepts == AcceptPathInfo::Off => HandlerKind::Refuse(404),
-        (HandlerKind::CgiScript, _) if !script && !policy.has_option(option::EXEC_CGI) => {
-            HandlerKind::Refuse(403)
-        }
         _ => handler,
     }
 }

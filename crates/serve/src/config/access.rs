@@ -1,6 +1,6 @@
-//! Who may see a place: `Require` (with `<RequireAll>`, `<RequireAny>`, `<RequireNone>`) and the older
-//! `Order`/`Allow`/`Deny`. Its noun is `Access`; the only fact it asks for is the client's address.
-//! Authentication (`Require user …`) is not here.
+//! Who may see a place: `Require` (with `<RequireAll>`, `<RequireAny>`, `<RequireNone>`) and the
+//! older `Order`/`Allow`/`Deny`. Its noun is `Access`; the only fact it asks for is the client's
+//! address. Authentication (`Require user …`) is not here.
 
 use std::net::IpAddr;
 

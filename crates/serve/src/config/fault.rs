@@ -1,5 +1,5 @@
-//! What can be wrong with a configuration: one `Fault` per distinct mistake, and the `Place` it is at.
-//! A `ConfigError` is both; a `Notice` is something accepted that the user should know about.
+//! What can be wrong with a configuration: one `Fault` per distinct mistake, and the `Place` it is
+//! at. A `ConfigError` is both; a `Notice` is something accepted that the user should know about.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! The configuration of `drom serve DIR`: files as they are, `cgi-bin/` as CGI, `perl/` as Registry.
-//! Files whose names begin with a dot, and folders' scripts as text, are never served.
+//! The configuration of `drom serve DIR`: files as they are, `cgi-bin/` as CGI, `perl/` as
+//! Registry. Files whose names begin with a dot, and folders' scripts as text, are never served.
 
 use std::path::Path;
 use std::sync::Arc;

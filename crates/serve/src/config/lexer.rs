@@ -1,7 +1,8 @@
-//! Text of a configuration file → logical lines → words. Its noun is the `Line`: one directive, section
-//! opening or section closing, with the number of its first physical line. Knows Apache's continuation
-//! lines, quotes and comments and mod_perl's `=pod … =cut` and `__END__`; knows no directive names.
-//! Variables (`${NAME}`) are replaced by a separate step because `Define` takes effect line by line.
+//! Text of a configuration file → logical lines → words. Its noun is the `Line`: one directive,
+//! section opening or section closing, with the number of its first physical line. Knows Apache's
+//! continuation lines, quotes and comments and mod_perl's `=pod … =cut` and `__END__`; knows no
+//! directive names. Variables (`${NAME}`) are replaced by a separate step because `Define` takes
+//! effect line by line.
 
 use std::collections::HashMap;
 
@@ -48,8 +49,8 @@ pub fn lines(text: &str) -> Vec<Line> {
     out
 }
 
-/// Replaces `${NAME}` by the defined value, then by the environment's; gives the names it knew neither
-/// way, whose text stays as it is (as Apache does).
+/// Replaces `${NAME}` by the defined value, then by the environment's; gives the names it knew
+/// neither way, whose text stays as it is (as Apache does).
 #[must_use]
 pub fn substitute(
     text: &str,
@@ -139,7 +140,8 @@ mod tests {
 
     #[test]
     fn joins_continuations_and_drops_comments_pod_and_end() {
-        let text = "# a comment \\\n goes on\nListen \\\n  80\n\n=pod\nListen 1\n=cut\nKeepAlive On\n__END__\nx";
+        let text = "# a comment \\\n goes on\nListen \\\n  80\n\n=pod\nListen 1\n=cut\nKeepAlive \
+         On\n__END__\nx";
         let got = lines(text);
         assert_eq!(got[0], Line { number: 3, text: "Listen   80".into() });
         assert_eq!(got[1], Line { number: 9, text: "KeepAlive On".into() });

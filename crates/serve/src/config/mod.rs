@@ -1,7 +1,8 @@
-//! The configuration: Apache's directive language read into a `Config`. Pure: files come in through
-//! `Source`, nothing is opened, bound or started. `catalogue` knows every directive; `parse` walks the
-//! text; `policy` and `section` say what holds where; `map` (a room beside this) answers requests.
-//! Invariant: every error and notice names file and line, and all errors of a run are given at once.
+//! The configuration: Apache's directive language read into a `Config`. Pure: files come in
+//! through `Source`, nothing is opened, bound or started. `catalogue` knows every directive;
+//! `parse` walks the text; `policy` and `section` say what holds where; `map` (a room beside this)
+//! answers requests. Invariant: every error and notice names file and line, and all errors of a
+//! run are given at once.
 
 mod access;
 pub mod catalogue;
@@ -20,6 +21,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 pub use access::{Access, Legacy, Network, Require};
+pub(crate) use fault::not_one_of;
 pub use fault::{ConfigError, Fault, Notice, Place};
 pub use policy::{
     AcceptPathInfo, ErrorDocument, FileETag, HandlerName, Pairs, PerlHandler, Policy,
@@ -54,7 +56,8 @@ pub struct Config {
     pub aliases: Vec<Alias>,
     /// What stands outside of all sections.
     pub base: Policy,
-    /// All server-level sections in order of appearance (`<Files>` inside `<Directory>` live there).
+    /// All server-level sections in order of appearance (`<Files>` inside `<Directory>` live
+    /// there).
     pub sections: Vec<Section>,
 }
 

@@ -1,6 +1,7 @@
-//! Walks configuration text and builds a `Config`. Its noun is the `Parser`: a stack of open sections, the
-//! configuration so far, and everything found wrong. Conditions (`<IfModule>`, `<IfDefine>`), `Define` and
-//! `Include` are handled here because they steer the reading; all other directives come from the catalogue.
+//! Walks configuration text and builds a `Config`. Its noun is the `Parser`: a stack of open
+//! sections, the configuration so far, and everything found wrong. Conditions (`<IfModule>`,
+//! `<IfDefine>`), `Define` and `Include` are handled here because they steer the reading; all
+//! other directives come from the catalogue.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -464,7 +465,11 @@ impl Parser<'_> {
         if !self.errors.is_empty() {
             return Err(self.errors);
         }
-        catalogue::resolve_log_formats(&mut self.config.server);
+        for name in catalogue::resolve_log_formats(&mut self.config.server) {
+            self.notice(format!(
+                "CustomLog: no LogFormat is named \"{name}\"; it is written as text"
+            ));
+        }
         let handlers = handlers_named(&self.config);
         self.config.perl = PerlStartup { handlers, ..self.config.perl };
         Ok((self.config.finish(options), self.notices))

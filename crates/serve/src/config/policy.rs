@@ -1,7 +1,7 @@
-//! `Policy`: what the configuration says about one place. The same type holds what one section says
-//! (most fields unset) and what all matching sections say together; `overlay` merges the second over
-//! the first exactly as Apache's modules merge their per-directory configurations. Pure data: finding
-//! the sections of a request is `map`'s business.
+//! `Policy`: what the configuration says about one place. The same type holds what one section
+//! says (most fields unset) and what all matching sections say together; `overlay` merges the
+//! second over the first exactly as Apache's modules merge their per-directory configurations.
+//! Pure data: finding the sections of a request is `map`'s business.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -75,7 +75,8 @@ pub enum PerlHandler {
 }
 
 impl PerlHandler {
-    /// Reads a handler as written; `Class->handler` and `Class::handler` of a script family are it too.
+    /// Reads a handler as written; `Class->handler` and `Class::handler` of a script family are it
+    /// too.
     #[must_use]
     pub fn parse(text: &str) -> PerlHandler {
         let class = text.strip_suffix("->handler").or_else(|| text.strip_suffix("::handler"));
@@ -276,8 +277,8 @@ impl Policy {
         self.files.extend(over.files.iter().cloned());
     }
 
-    /// mod_perl's merge (`modperl_config_dir_merge`): `PerlSetVar` hides, `PerlAddVar` adds, handlers
-    /// replace unless `PerlOptions +MergeHandlers` holds in the inner section.
+    /// mod_perl's merge (`modperl_config_dir_merge`): `PerlSetVar` hides, `PerlAddVar` adds,
+    /// handlers replace unless `PerlOptions +MergeHandlers` holds in the inner section.
     fn overlay_perl(&mut self, over: &Policy) {
         self.perl_options.overlay(&over.perl_options);
         if let Some(inner) = &over.perl_handlers {

@@ -1,6 +1,6 @@
-//! Sections: `<Directory>`, `<Location>`, `<Files>` and their `Match` forms. Its noun is `Section`: a
-//! pattern and the policy inside. Decides whether one path, URI or file name is meant; which ones to ask
-//! about, and in which order, is `map`'s business.
+//! Sections: `<Directory>`, `<Location>`, `<Files>` and their `Match` forms. Its noun is
+//! `Section`: a pattern and the policy inside. Decides whether one path, URI or file name is
+//! meant; which ones to ask about, and in which order, is `map`'s business.
 
 use regex::bytes::Regex;
 
@@ -66,10 +66,11 @@ impl Section {
         }
     }
 
-    /// Whether a `<DirectoryMatch>` section means the file's directory, with or without a last slash.
+    /// Whether a `<DirectoryMatch>` section is meant. Apache compares the whole file name, not the
+    /// directory (seen on 2.4.71: `/dir$` and `/dir/$` do not match files in `/dir`, `x$` does).
     #[must_use]
-    pub fn regex_matches_directory(&self, dir: &[u8], dir_with_slash: &[u8]) -> bool {
-        matches!(&self.pattern, Pattern::Regex(re) if re.is_match(dir) || re.is_match(dir_with_slash))
+    pub fn regex_matches_filename(&self, filename: &[u8]) -> bool {
+        matches!(&self.pattern, Pattern::Regex(re) if re.is_match(filename))
     }
 
     /// Whether a `<Location>` section means this URI path: equal, or a prefix that ends at a slash.

@@ -1,5 +1,5 @@
-//! Where configuration text comes from. `Source` is the one door to files of this room: the real disk
-//! in service, a map in tests. Expands the wildcards of `Include`.
+//! Where configuration text comes from. `Source` is the one door to files of this room: the real
+//! disk in service, a map in tests. Expands the wildcards of `Include`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -64,8 +64,8 @@ impl Source for MemorySource {
     }
 }
 
-/// All files that an `Include` argument names: a file, a directory with all below, or a wildcard in any
-/// component. Sorted as Apache does.
+/// All files that an `Include` argument names: a file, a directory with all below, or a wildcard
+/// in any component. Sorted as Apache does.
 pub fn expand(source: &dyn Source, pattern: &Path) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::new()];
     for component in pattern.components() {

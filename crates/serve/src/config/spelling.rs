@@ -1,5 +1,6 @@
-//! The nearest right spelling of a mistyped name, for error messages. Its noun is the edit distance
-//! (Damerau's restricted form: insert, delete, replace, swap of neighbours). Names compare without case.
+//! The nearest right spelling of a mistyped name, for error messages. Its noun is the edit
+//! distance (Damerau's restricted form: insert, delete, replace, swap of neighbours). Names
+//! compare without case.
 
 /// The candidate nearest to `word`, when it is near enough to be worth proposing: at most a third
 /// of its letters wrong, and at least one letter right.

@@ -110,9 +110,11 @@ fn includes_with_wildcards_and_places() {
 #[test]
 fn all_errors_are_told_at_once_and_clearly() {
     let got = errors(
-        "Lisen 80\nKeepAlive Maybe\nTimeout\n<Directry /x>\n</Directry>\n<Directory /x>\nListen 80\n\
+        "Lisen 80\nKeepAlive Maybe\nTimeout\n<Directry /x>\n</Directry>\n<Directory /x>\nListen \
+         80\n\
          SetHandler cgi-scrpt\nOptions +ExecCGI Indexes\n</Directory>\nPerlAuthenHandler X\n\
-         <VirtualHost *>\nAnything\n</VirtualHost>\n</Location>\nPerlOptions +SetupEnvs\n<Files x>\n",
+         <VirtualHost *>\nAnything\n</VirtualHost>\n</Location>\nPerlOptions +SetupEnvs\n<Files \
+         x>\n",
     );
     let wanted = [
         "1: unknown directive \"Lisen\"; did you mean \"Listen\"?",
@@ -122,8 +124,10 @@ fn all_errors_are_told_at_once_and_clearly() {
         "7: Listen is not allowed inside <Directory>; it belongs at the top level",
         "8: SetHandler: \"cgi-scrpt\" is not understood; did you mean \"cgi-script\"?",
         "9: Options: either all words begin with + or -, or none",
-        "11: PerlAuthenHandler is not supported yet: only PerlResponseHandler runs; do the work there",
-        "12: <VirtualHost> is not supported yet: one server per configuration; put its directives at the \
+        "11: PerlAuthenHandler is not supported yet: only PerlResponseHandler runs; do the work \
+         there",
+        "12: <VirtualHost> is not supported yet: one server per configuration; put its \
+         directives at the \
          top level",
         "15: </Location> closes nothing",
         "16: PerlOptions: \"SetupEnvs\" is not understood; did you mean \"SetupEnv\"?",
@@ -145,9 +149,12 @@ fn lenient_turns_unknown_directives_into_notices() {
 fn debian_boilerplate_is_accepted() {
     let text = "Mutex file:/run/lock default\nPidFile ${APACHE_PID_FILE}\nHostnameLookups Off\n\
                 LoadModule perl_module /usr/lib/apache2/modules/mod_perl.so\n\
-                <Directory />\nOptions FollowSymLinks\nAllowOverride None\nRequire all denied\n</Directory>\n\
-                AccessFileName .htaccess\n<FilesMatch \"^\\.ht\">\nRequire all denied\n</FilesMatch>\n\
-                <Directory /var/www>\n<RequireAll>\nRequire ip 10\nRequire not ip 10.1\n</RequireAll>\n\
+                <Directory />\nOptions FollowSymLinks\nAllowOverride None\nRequire all \
+                denied\n</Directory>\n\
+                AccessFileName .htaccess\n<FilesMatch \"^\\.ht\">\nRequire all \
+                denied\n</FilesMatch>\n\
+                <Directory /var/www>\n<RequireAll>\nRequire ip 10\nRequire not ip \
+                10.1\n</RequireAll>\n\
                 <Files x>\nOrder allow,deny\nDeny from all\n</Files>\n</Directory>\n";
     let (config, notices) = read(text).unwrap();
     assert_eq!(config.sections.len(), 3);
@@ -157,6 +164,42 @@ fn debian_boilerplate_is_accepted() {
         access.allows("10.2.0.1".parse().unwrap()) && !access.allows("10.1.0.1".parse().unwrap())
     );
     assert_eq!(config.sections[2].policy.files.len(), 1);
+}
+
+#[test]
+fn a_misspelt_log_nickname_is_noticed() {
+    let (_, notices) = read("CustomLog a combind\nCustomLog b combined\n").unwrap();
+    assert_eq!(notices.len(), 1);
+    assert!(notices[0].text.contains("\"combind\""));
+}
+
+#[test]
+fn reads_real_files() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("conf.d")).unwrap();
+    std::fs::write(dir.path().join("site.conf"), "Include conf.d/*.conf\n").unwrap();
+    std::fs::write(dir.path().join("conf.d/a.conf"), "StartServers 3\n").unwrap();
+    std::fs::write(dir.path().join("conf.d/b.txt"), "Nonsense\n").unwrap();
+    let path = dir.path().join("site.conf");
+    let (config, _) = Config::from_file(&path, &Options::default()).unwrap();
+    assert_eq!((config.server.start_servers, config.server.server_root.as_path()), (3, dir.path()));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_it_panic(
+        words in proptest::collection::vec(proptest::sample::select(vec![
+            "<Directory", "<Files", "</Files>", "<IfModule", "!x", ">", "/x", "~", "\n", "\n",
+            ", ", ",
+            ", ", ", ", ", ", ", ", ", ", ", ", ", ", ", "", "Listen",
+            ":", "80", "[", "Alias", "$", "${", "}", "Define", "=pod", "__END__", "é",
+            "Allow", "from", "10/8", "PerlSetVar", "ErrorDocument", "404", "LogFormat", "%{",
+            "<Location", "Timeout",
+        ]), 0..40),
+    ) {
+        let _ = read(&words.join(" "));
+        let _ = read(&words.concat());
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! A chunked body, decoded as it arrives. `ChunkedDecoder` keeps only its state between calls: each call
-//! answers how many bytes it used and which of them are content. Strict: hexadecimal sizes without signs or
-//! blanks, CRLF only, bounded extensions and trailers. Trailers are checked and dropped.
+//! A chunked body, decoded as it arrives. `ChunkedDecoder` keeps only its state between calls:
+//! each call answers how many bytes it used and which of them are content. Strict: hexadecimal
+//! sizes without signs or blanks, CRLF only, bounded extensions and trailers. Trailers are checked
+//! and dropped.
 
 use std::ops::Range;
 
@@ -241,7 +242,8 @@ mod tests {
     proptest! {
         #[test]
         fn splits_change_nothing(
-            body in prop::collection::vec(prop::sample::select(b"0159aF\r\n;:\"= x".to_vec()), 0..60),
+            body in prop::collection::vec(
+                prop::sample::select(b"0159aF\r\n;:\"= x".to_vec()), 0..60),
             cut in 0usize..60,
         ) {
             let cut = cut.min(body.len());

@@ -1,6 +1,7 @@
-//! A request head: `parse_head` answers with a `Head`, with "more bytes are needed", or with the status that
-//! refuses it. Strict where RFC 9112 lets a server choose, since leniency is what request smuggling lives on.
-//! Fields are kept as offsets into the caller's buffer: a head that is read again costs no allocation.
+//! A request head: `parse_head` answers with a `Head`, with "more bytes are needed", or with the
+//! status that refuses it. Strict where RFC 9112 lets a server choose, since leniency is what
+//! request smuggling lives on. Fields are kept as offsets into the caller's buffer: a head that is
+//! read again costs no allocation.
 
 use std::ops::Range;
 
@@ -132,8 +133,8 @@ pub struct HeadScratch {
 /// A reason to refuse: status, and words for the log.
 type Reject = (u16, &'static str);
 
-/// Reads a request head from the beginning of `buffer`. Two empty lines before it are skipped (RFC 9112 2.2
-/// allows at least one; left-overs of old clients' bodies).
+/// Reads a request head from the beginning of `buffer`. Two empty lines before it are skipped (RFC
+/// 9112 2.2 allows at least one; left-overs of old clients' bodies).
 pub fn parse_head(buffer: &[u8], limits: &Limits, scratch: &mut HeadScratch) -> Parsed {
     let start = leading_blank_lines(buffer);
     let Some(end) = head_end(&buffer[start..]) else {

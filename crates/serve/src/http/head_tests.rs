@@ -1,5 +1,6 @@
-//! Request heads: what is read, what is refused. Statuses were compared with Apache 2.4.71; where this
-//! server is stricter on purpose (obs-fold, HTTP/2.0, unknown codings, both lengths) the row says so.
+//! Request heads: what is read, what is refused. Statuses were compared with Apache 2.4.71; where
+//! this server is stricter on purpose (obs-fold, HTTP/2.0, unknown codings, both lengths) the row
+//! says so.
 
 use proptest::prelude::*;
 
@@ -268,11 +269,13 @@ proptest! {
     fn random_grammar_never_panics_and_offsets_lie_inside(bytes in pieces()) {
         if let Parsed::Head(head) = read(&bytes) {
             prop_assert!(head.len <= bytes.len());
-            prop_assert!(head.fields.iter().all(|f| f.value.end <= head.len && f.name.end <= head.len));
+            let inside = |f: &Field| f.value.end <= head.len && f.name.end <= head.len;
+            prop_assert!(head.fields.iter().all(inside));
         }
     }
 
-    /// A prefix says nothing else than the whole: it may only wait, or refuse what the whole refuses.
+    /// A prefix says nothing else than the whole: it may only wait, or refuse what the whole
+    /// refuses.
     #[test]
     fn a_prefix_never_contradicts_the_whole(bytes in pieces(), cut in 0usize..200) {
         let cut = cut.min(bytes.len());

@@ -1,6 +1,6 @@
-//! The server side of HTTP/1 without sockets: bytes in, heads and bodies out. `head` reads a request head,
-//! `chunked` a chunked body, `response` writes a response head. Refuses whatever two parsers could read
-//! differently: nothing ambiguous is guessed at, the connection ends instead.
+//! The server side of HTTP/1 without sockets: bytes in, heads and bodies out. `head` reads a
+//! request head, `chunked` a chunked body, `response` writes a response head. Refuses whatever two
+//! parsers could read differently: nothing ambiguous is guessed at, the connection ends instead.
 
 pub mod chunked;
 pub mod head;

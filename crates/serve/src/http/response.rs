@@ -1,6 +1,7 @@
-//! A response head as bytes: status line, Date, Server, framing, Connection, then the caller's fields. Noun:
-//! `ResponseHead`. Writes into the caller's buffer without allocating; the Date is formatted once a second.
-//! Fields with line breaks are cut there, so that no value can add a field or a response of its own.
+//! A response head as bytes: status line, Date, Server, framing, Connection, then the caller's
+//! fields. Noun: `ResponseHead`. Writes into the caller's buffer without allocating; the Date is
+//! formatted once a second. Fields with line breaks are cut there, so that no value can add a
+//! field or a response of its own.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -47,8 +48,8 @@ pub struct ResponseHead<'a> {
 }
 
 impl ResponseHead<'_> {
-    /// Writes the head. Connection, Keep-Alive, Content-Length, Transfer-Encoding and Date of `fields` are
-    /// left out: the server knows them better. So is Server when one is configured.
+    /// Writes the head. Connection, Keep-Alive, Content-Length, Transfer-Encoding and Date of
+    /// `fields` are left out: the server knows them better. So is Server when one is configured.
     pub fn write<'f>(
         &self,
         out: &mut Vec<u8>,

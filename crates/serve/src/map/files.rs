@@ -1,5 +1,5 @@
-//! The file system as the map sees it: `stat` and `lstat` behind a trait, so that mapping is testable and
-//! its system calls countable. `Disk` is the real one.
+//! The file system as the map sees it: `stat` and `lstat` behind a trait, so that mapping is
+//! testable and its system calls countable. `Disk` is the real one.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;

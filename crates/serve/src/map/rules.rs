@@ -1,6 +1,7 @@
-//! Which sections hold for a place, in Apache's merge order: `<Directory>` from the shortest to the longest,
-//! `<DirectoryMatch>`, `<Files>`, `<Location>` in order of appearance. A set of sections is a `Key`; the
-//! policy of each key is merged once and kept, so that a request never merges.
+//! Which sections hold for a place, in Apache's merge order: `<Directory>` from the shortest to
+//! the longest, `<DirectoryMatch>`, `<Files>`, `<Location>` in order of appearance. A set of
+//! sections is a `Key`; the policy of each key is merged once and kept, so that a request never
+//! merges.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,6 +10,15 @@ use crate::config::{Config, Policy, Scope, Section};
 
 /// The sections that hold, in merge order: index of the section, and of a nested `<Files>` in it.
 pub type Key = Vec<(u32, Option<u32>)>;
+
+/// A file name and its parts.
+pub struct FileName<'a> {
+    /// A directory's ends in a slash if the URI did.
+    pub whole: &'a [u8],
+    /// The directory that holds the file, or the directory itself; no last slash.
+    pub dir: &'a [u8],
+    pub last: &'a [u8],
+}
 
 /// Sections by kind, and the merged policies.
 pub struct Rules {
@@ -47,9 +57,10 @@ impl Rules {
         }
     }
 
-    /// The sections of a file in `dir` (no last slash) called `name`, asked for as `uri`.
-    pub fn key(&self, config: &Config, dir: &[u8], name: &[u8], uri: &[u8]) -> Key {
-        let mut key = self.directory_key(config, dir);
+    /// The sections of a file asked for as `uri`.
+    pub fn key(&self, config: &Config, file: &FileName, uri: &[u8]) -> Key {
+        let mut key = self.directory_key(config, file.dir, file.whole);
+        let name = file.last;
         let directories = key.len();
         let section = |i: u32| &config.sections[i as usize];
         key.extend(self.files.iter().filter(|&&i| section(i).is_file(name)).map(|&i| (i, None)));
@@ -65,7 +76,7 @@ impl Rules {
     }
 
     /// The `<Directory>` part of a key.
-    pub fn directory_key(&self, config: &Config, dir: &[u8]) -> Key {
+    pub fn directory_key(&self, config: &Config, dir: &[u8], filename: &[u8]) -> Key {
         let section = |i: u32| &config.sections[i as usize];
         let mut key: Key = Vec::new();
         for &(depth, i) in &self.directories {
@@ -73,11 +84,8 @@ impl Rules {
                 key.push((i, None));
             }
         }
-        if !self.directory_regexes.is_empty() {
-            let with_slash = [dir, b"/"].concat();
-            let hit = |i: u32| section(i).regex_matches_directory(dir, &with_slash);
-            key.extend(self.directory_regexes.iter().filter(|&&i| hit(i)).map(|&i| (i, None)));
-        }
+        let hit = |i: u32| section(i).regex_matches_filename(filename);
+        key.extend(self.directory_regexes.iter().filter(|&&i| hit(i)).map(|&i| (i, None)));
         key
     }
 

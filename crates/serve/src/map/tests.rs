@@ -6,7 +6,10 @@ use std::collections::HashMap;
 use super::*;
 use crate::config::{MemorySource, Options, ScriptFlavour};
 
-const CONFIG: &str = "ServerRoot /r\nDocumentRoot htdocs\nAlias /al /r/other\nAlias /sl/ /r/other/\n\
+const CONFIG: &str = "<Location /real>\nSetHandler cgi-script\n</Location>\n\
+    <Location /cgi-bin/n.cgi>\nSetHandler none\n</Location>\n\
+    ServerRoot /r\nDocumentRoot htdocs\nAlias /al /r/other\nAlias /sl/ \
+ /r/other/\n\
     ScriptAlias /cgi-bin/ /r/cgi/\nAliasMatch ^/m/(.)(.*)$ /r/other/$1$2\n\
     <Directory /r/htdocs/ex>\nOptions +ExecCGI\nAddHandler cgi-script .cgi\n</Directory>\n\
     <Directory /r/htdocs/noidx>\nAddHandler cgi-script .cgi\n</Directory>\n\
@@ -63,6 +66,7 @@ fn disk() -> Fake {
         "htdocs/ex/env.cgi",
         "other/o.txt",
         "cgi/env.cgi",
+        "cgi/n.cgi",
         "htdocs/perl/hello.pl",
         "htdocs/x.secret",
     ];
@@ -144,6 +148,12 @@ fn answers_as_apache_answers() {
         ("/denied", "403"),
         ("/x.secret", "403"),
         ("/", "403"),
+        ("/real/x", "403"),
+        ("/m/o.txt/z", "404"),
+        ("/m/", "404"),
+        ("/a.txt/", "404"),
+        ("/none/", "404"),
+        ("/cgi-bin/n.cgi", "cgi /r/cgi/n.cgi"),
         ("/app", "modperl /r/htdocs/app"),
         ("/app/x/y", "modperl /r/htdocs/app /x/y"),
         ("/perl/hello.pl/info", "perl-script /r/htdocs/perl/hello.pl /info"),
@@ -212,7 +222,9 @@ fn sections_merge_in_apaches_order() {
         <Directory /r/htdocs/dir>\nSetEnv WHO dir\nSetEnv DIR long\n\
         <Files *.html>\nSetEnv FILES nested\n</Files>\n</Directory>\n\
         <Directory />\nSetEnv DIR short\nSetEnv ROOT 1\n</Directory>\n\
-        <DirectoryMatch /dir$>\nSetEnv MATCH 1\n</DirectoryMatch>\n";
+        <DirectoryMatch /dir$>\nSetEnv MATCH wrong\n</DirectoryMatch>\n<DirectoryMatch \
+        /dir/$>\nSetEnv MATCH wrong\n</DirectoryMatch>\n\
+        <DirectoryMatch /dir/index\\.html$>\nSetEnv MATCH 1\n</DirectoryMatch>\n";
     let (mapper, files) = (mapper(text), disk());
     let mapped = mapper.map(b"/dir/index.html", &files);
     let value = |name: &str| {

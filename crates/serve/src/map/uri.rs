@@ -1,4 +1,4 @@
-//! The path of a request target → the path that the configuration is asked about: percent-decoded, slashes
+//! The path of a request target → the path that the configuration is asked about: decoded, slashes
 //! merged, dot segments gone. Statuses of refusals are those of Apache 2.4 (observed on 2.4.71).
 
 use std::borrow::Cow;

@@ -162,7 +162,8 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         "[+|-]option …",
         Both,
         "FollowSymLinks",
-        "What is allowed here: ExecCGI, FollowSymLinks, SymLinksIfOwnerMatch; Indexes, Includes and MultiViews have no effect yet.",
+        "What is allowed here: ExecCGI, FollowSymLinks, SymLinksIfOwnerMatch; Indexes, Includes \
+         and MultiViews have no effect yet.",
         options,
     ),
     set(
@@ -437,7 +438,8 @@ fn require_node(args: &[String]) -> Result<Require, String> {
             Ok(Require::Ip(networks.iter().map(|n| network(n)).collect::<Result<_, _>>()?))
         }
         _ => Err(format!(
-            "\"{}\" is not supported; use \"all granted\", \"all denied\", \"local\" or \"ip network\"",
+            "\"{}\" is not supported; use \"all granted\", \"all denied\", \"local\" or \"ip \
+             network\"",
             args.join(" ")
         )),
     }

@@ -1,6 +1,7 @@
-//! Every directive, once: its name, arguments, place, default, a line of documentation and what it does.
-//! The parser, the error messages and `docs/directives.md` all read this table; a directive is added by
-//! adding an entry. Setters change plain data and answer with a sentence when an argument is wrong.
+//! Every directive, once: its name, arguments, place, default, a line of documentation and what it
+//! does. The parser, the error messages and `docs/directives.md` all read this table; a directive
+//! is added by adding an entry. Setters change plain data and answer with a sentence when an
+//! argument is wrong.
 
 mod content;
 mod perl;
@@ -144,12 +145,16 @@ pub(super) use values::resolve_log_formats;
 #[must_use]
 pub fn reference_page() -> String {
     let mut page = String::from(
-        "# Directives\n\nGenerated from the catalogue in `crates/serve/src/config/catalogue`; do not \
-         edit by hand.\nRewrite it with `DROM_REWRITE_DOCS=1 cargo test -p drom-serve directives`.\n\n\
+        "# Directives\n\nGenerated from the catalogue in `crates/serve/src/config/catalogue`; do \
+         not \
+         edit by hand.\nRewrite it with `DROM_REWRITE_DOCS=1 cargo test -p drom-serve \
+         directives`.\n\n\
          Besides these the language has `Define NAME [value]`, `UnDefine NAME`, `Include FILE`,\n\
          `IncludeOptional FILE` and the sections `<Directory>`, `<DirectoryMatch>`, `<Location>`,\n\
-         `<LocationMatch>`, `<Files>`, `<FilesMatch>`, `<IfModule [!]NAME>`, `<IfDefine [!]NAME>`,\n\
-         `<RequireAll>`, `<RequireAny>` and `<RequireNone>`. A relative path starts at `ServerRoot`.\n",
+         `<LocationMatch>`, `<Files>`, `<FilesMatch>`, `<IfModule [!]NAME>`, `<IfDefine \
+         [!]NAME>`,\n\
+         `<RequireAll>`, `<RequireAny>` and `<RequireNone>`. A relative path starts at \
+         `ServerRoot`.\n",
     );
     let groups: [(&str, &[Directive]); 3] = [
         ("The server", server::DIRECTIVES),

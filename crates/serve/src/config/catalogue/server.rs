@@ -1,4 +1,5 @@
-//! Directives about the server as a whole: addresses, processes, connections, limits, logs, identity.
+//! Directives about the server as a whole: addresses, processes, connections, limits, logs,
+//! identity.
 
 use super::Context::{Both, Server};
 use super::values::{duration, listen_address, number, on_off, positive, size, word};
@@ -122,7 +123,8 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         "number",
         Server,
         "0",
-        "Requests after which a worker is replaced; 0 is never. Counted per request, so that keep-alive cannot hide them.",
+        "Requests after which a worker is replaced; 0 is never. Counted per request, so that \
+         keep-alive cannot hide them.",
         max_per_child,
     ),
     set(
@@ -488,6 +490,7 @@ fn log_level(cx: &mut Cx, args: &[String]) -> Result<(), String> {
 }
 
 fn log_format(cx: &mut Cx, args: &[String]) -> Result<(), String> {
+    crate::log::LogFormat::parse(&args[0])?;
     let name = args.get(1).map_or("common", String::as_str);
     replace_pairs(&mut cx.server.log_formats, &[(name.to_string(), args[0].clone())]);
     Ok(())
@@ -500,6 +503,9 @@ fn custom_log(cx: &mut Cx, args: &[String]) -> Result<(), String> {
 fn push_log(cx: &mut Cx, file: &str, format: &str) -> Result<(), String> {
     if file.starts_with('|') {
         return Err("only files are supported, no pipes".to_string());
+    }
+    if format.contains('%') {
+        crate::log::LogFormat::parse(format)?;
     }
     cx.server.custom_logs.push(CustomLog { path: cx.path(file), format: format.to_string() });
     Ok(())

@@ -1,4 +1,5 @@
-//! Readers of argument values, shared by the setters. Each answers with a sentence when the text is wrong.
+//! Readers of argument values, shared by the setters. Each answers with a sentence when the text
+//! is wrong.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -62,7 +63,8 @@ pub fn word<T: Copy>(text: &str, table: &[(&str, T)]) -> Result<T, String> {
     found.map(|(_, value)| *value).ok_or_else(|| not_one_of(text, &names))
 }
 
-/// `[address:]port`; an address is a number, `*` or `localhost`: a name could change under a server.
+/// `[address:]port`; an address is a number, `*` or `localhost`: a name could change under a
+/// server.
 pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
     let (host, port) = text.rsplit_once(':').unwrap_or(("*", text));
     let port: u16 = port.parse().map_err(|_| format!("\"{port}\" must be a port number"))?;
@@ -108,13 +110,18 @@ pub fn extension(text: &str) -> String {
 }
 
 /// Replaces nicknames in `CustomLog` lines by their formats; `LogFormat` may stand after its use.
-pub fn resolve_log_formats(server: &mut Settings) {
+/// Gives the formats that are neither a nickname nor have a `%`: most likely misspelt nicknames.
+pub fn resolve_log_formats(server: &mut Settings) -> Vec<String> {
+    let mut doubtful = Vec::new();
     let formats = server.log_formats.clone();
     for log in &mut server.custom_logs {
         if let Some((_, format)) = formats.iter().rev().find(|(name, _)| *name == log.format) {
             log.format.clone_from(format);
+        } else if !log.format.contains('%') {
+            doubtful.push(log.format.clone());
         }
     }
+    doubtful
 }
 
 #[cfg(test)]
