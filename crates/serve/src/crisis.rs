@@ -1,0 +1,192 @@
+//! Signals in a worker: being told to drain, stopping a request that runs too long, and dying well.
+//!
+//! A fatal signal (a fault in XS, `CORE::dump`, kill -SEGV) leaves the main thread where it is. Its handler
+//! answers the client of the running request, writes down where Perl was, tells the master, and lets the
+//! helper save the other connections. Everything here is async-signal-safe.
+
+use std::{
+    ptr,
+    sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed},
+};
+
+use crate::{
+    scoreboard::{Slot, State},
+    site::Site,
+};
+
+const FATAL: [i32; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGSYS];
+
+static SLOT: AtomicPtr<Slot> = AtomicPtr::new(ptr::null_mut());
+static SOCKET: AtomicI32 = AtomicI32::new(-1);
+static BEGAN: AtomicBool = AtomicBool::new(false);
+static DRAIN: AtomicBool = AtomicBool::new(false);
+static AT_REST: AtomicBool = AtomicBool::new(false);
+static LONG: AtomicBool = AtomicBool::new(false);
+static INTERRUPT: AtomicUsize = AtomicUsize::new(0);
+static POSITION: AtomicUsize = AtomicUsize::new(0);
+static ON_CRISIS: AtomicUsize = AtomicUsize::new(0);
+static MAIN_THREAD: AtomicU64 = AtomicU64::new(0);
+static GAVE_UP: AtomicBool = AtomicBool::new(false);
+
+type PerlFunctions =
+    (unsafe extern "C" fn(), unsafe extern "C" fn(*mut u8, usize) -> usize);
+
+/// Installs the handlers for this worker.
+pub fn install(slot: &'static Slot, _site: &Site, perl: Option<PerlFunctions>, on_crisis: fn(bool)) {
+    SLOT.store(ptr::from_ref(slot).cast_mut(), Relaxed);
+    ON_CRISIS.store(on_crisis as usize, Relaxed);
+    // SAFETY: names this thread.
+    MAIN_THREAD.store(unsafe { libc::pthread_self() } as u64, Relaxed);
+    if let Some((interrupt, position)) = perl {
+        INTERRUPT.store(interrupt as usize, Relaxed);
+        POSITION.store(position as usize, Relaxed);
+    }
+    alternate_stack();
+    for signal in FATAL {
+        handle(signal, fatal as *const () as usize, libc::SA_ONSTACK | libc::SA_NODEFER);
+    }
+    handle(give_up_signal(), fatal as *const () as usize, libc::SA_ONSTACK | libc::SA_NODEFER);
+    handle(interrupt_signal(), interrupt as *const () as usize, 0);
+    handle(libc::SIGUSR2, drain as *const () as usize, 0);
+    // SAFETY: ignoring a signal needs no handler; a terminal's signals are the master's business.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        libc::signal(libc::SIGHUP, libc::SIG_IGN);
+        libc::signal(libc::SIGTERM, libc::SIG_DFL);
+    }
+}
+
+pub fn interrupt_signal() -> i32 {
+    libc::SIGRTMIN() + 3
+}
+
+pub fn give_up_signal() -> i32 {
+    libc::SIGRTMIN() + 4
+}
+
+pub fn request_begins(socket: i32, head_sent: bool) {
+    SOCKET.store(socket, Relaxed);
+    BEGAN.store(head_sent, Relaxed);
+}
+
+/// The head of the running request's answer left: nobody can answer it any more.
+pub fn answer_begins() {
+    BEGAN.store(true, Relaxed);
+}
+
+pub fn request_ends() {
+    SOCKET.store(-1, Relaxed);
+}
+
+/// The main thread waits for events, in the middle of nothing.
+pub fn at_rest(rest: bool) {
+    AT_REST.store(rest, Relaxed);
+}
+
+pub fn drain_asked() -> bool {
+    DRAIN.load(Relaxed)
+}
+
+/// Whether a request since the last call was slow enough to be watched; such may have grown the worker.
+pub fn was_long() -> bool {
+    LONG.swap(false, Relaxed)
+}
+
+pub fn note_long() {
+    LONG.store(true, Relaxed);
+}
+
+pub fn end_at_once() -> ! {
+    // SAFETY: ends the process; nothing of it is to be flushed.
+    unsafe { libc::_exit(70) }
+}
+
+extern "C" fn drain(_signal: i32) {
+    DRAIN.store(true, Relaxed);
+}
+
+extern "C" fn interrupt(_signal: i32) {
+    let function = INTERRUPT.load(Relaxed);
+    if function != 0 {
+        // SAFETY: the shim's function for exactly this place.
+        unsafe { std::mem::transmute::<usize, unsafe extern "C" fn()>(function)() };
+    }
+}
+
+extern "C" fn fatal(signal: i32) {
+    // SAFETY: names this thread.
+    let here = unsafe { libc::pthread_self() } as u64;
+    if here != MAIN_THREAD.load(Relaxed) || GAVE_UP.swap(true, Relaxed) {
+        end_at_once(); // the helper failed, or dying failed: nothing is left to do well
+    }
+    note_position();
+    answer_client(signal);
+    // SAFETY: the slot lives as long as the server.
+    if let Some(slot) = unsafe { SLOT.load(Relaxed).as_ref() } {
+        slot.set_state(State::Dying);
+    }
+    let function = ON_CRISIS.load(Relaxed);
+    if function != 0 {
+        // SAFETY: stored from a function of this type.
+        unsafe { std::mem::transmute::<usize, fn(bool)>(function)(AT_REST.load(Relaxed)) };
+    }
+    loop {
+        // SAFETY: the thread stays here until the helper ends the process.
+        unsafe { libc::pause() };
+    }
+}
+
+fn note_position() {
+    let (function, slot) = (POSITION.load(Relaxed), SLOT.load(Relaxed));
+    if function == 0 || slot.is_null() {
+        return;
+    }
+    let mut text = [0u8; 192];
+    // SAFETY: the shim's function reads Perl's current place; the slot lives as long as the server.
+    unsafe {
+        let position: unsafe extern "C" fn(*mut u8, usize) -> usize = std::mem::transmute(function);
+        let len = position(text.as_mut_ptr(), text.len());
+        (*slot).position.set(&text[..len.min(text.len())]);
+    }
+}
+
+fn answer_client(signal: i32) {
+    let socket = SOCKET.load(Relaxed);
+    if socket < 0 {
+        return;
+    }
+    let late: &[u8] = b"HTTP/1.1 504 Gateway Timeout\r\nContent-Type: text/plain\r\nContent-Length: 46\r\n\
+        Connection: close\r\n\r\nThe request ran too long and had to be stopped\n";
+    let failed: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: text/plain\r\n\
+        Content-Length: 44\r\nConnection: close\r\n\r\nThe process that ran this request crashed.\r\n";
+    let text = if signal == give_up_signal() { late } else { failed };
+    // SAFETY: writes a constant to a socket and shuts it; both are async-signal-safe.
+    unsafe {
+        if !BEGAN.load(Relaxed) {
+            libc::send(socket, text.as_ptr().cast(), text.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT);
+        }
+        libc::shutdown(socket, libc::SHUT_RDWR);
+    }
+}
+
+/// A stack of its own for the handlers: the main one may be what overflowed.
+fn alternate_stack() {
+    const BYTES: usize = 64 * 1024;
+    let stack: &'static mut [u8] = Box::leak(vec![0u8; BYTES].into_boxed_slice());
+    let stack = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: BYTES };
+    // SAFETY: the memory is leaked for this purpose.
+    unsafe { libc::sigaltstack(&raw const stack, ptr::null_mut()) };
+}
+
+fn handle(signal: i32, function: usize, flags: i32) {
+    // SAFETY: sigaction is plain data; the functions above have the type of a handler.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = function;
+        action.sa_flags = flags;
+        libc::sigemptyset(&raw mut action.sa_mask);
+        libc::sigaction(signal, &raw const action, ptr::null_mut());
+    }
+}

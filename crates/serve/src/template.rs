@@ -1,0 +1,283 @@
+//! The template process: loads the configuration's Perl once, never serves, and forks workers that share its
+//! memory. Talks to the master over one socket with the messages of [`Message`].
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+use drom_perl::Interpreter;
+
+use crate::{
+    config::{PerlStep, PerlStepKind, ScriptFlavour},
+    engine,
+    perl_tier::PerlTier,
+    scoreboard::{Scoreboard, State},
+    site::Site,
+    sys, worker,
+};
+
+/// What every process of a generation inherits.
+#[derive(Clone)]
+pub struct Inherited {
+    pub board: Scoreboard,
+    pub listeners: Vec<RawFd>,
+    pub inbox: (RawFd, RawFd),
+    pub cgi_jobs: RawFd,
+    pub lifeline: RawFd,
+    pub alarm: RawFd,
+    pub user: Option<Identity>,
+}
+
+/// Whom workers run as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub name: std::ffi::CString,
+    pub uid: u32,
+    pub gid: u32,
+}
+
+/// Between master and template, one per message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// To the template: fork a worker for a slot.
+    Fork { slot: u32, primary: bool },
+    /// Everything is loaded.
+    Ready,
+    /// It cannot be loaded; the text is for the operator.
+    Failed(String),
+    Started { slot: u32, pid: i32 },
+    Ended { slot: u32, pid: i32, status: i32 },
+}
+
+impl Message {
+    pub fn send(&self, socket: RawFd) -> std::io::Result<()> {
+        let numbers = |kind: u8, a: i64, b: i64, c: i64| {
+            let mut bytes = vec![kind];
+            for number in [a, b, c] {
+                bytes.extend_from_slice(&number.to_le_bytes());
+            }
+            bytes
+        };
+        let bytes = match self {
+            Self::Fork { slot, primary } => numbers(b'F', (*slot).into(), (*primary).into(), 0),
+            Self::Ready => vec![b'R'],
+            Self::Failed(text) => [b"E", &text.as_bytes()[..text.len().min(60_000)]].concat(),
+            Self::Started { slot, pid } => numbers(b'S', (*slot).into(), (*pid).into(), 0),
+            Self::Ended { slot, pid, status } => {
+                numbers(b'D', (*slot).into(), (*pid).into(), (*status).into())
+            }
+        };
+        sys::send_fds(socket, &bytes, &[], &[])
+    }
+
+    /// `None` when the other side is gone or speaks another language.
+    pub fn receive(socket: RawFd) -> Option<Self> {
+        let mut buffer = vec![0; 65536];
+        let len = sys::receive_fds(socket, &mut buffer, &mut Vec::new()).ok()??;
+        let (kind, rest) = buffer[..len].split_first()?;
+        let number = |index: usize| {
+            let bytes = rest.get(index * 8..index * 8 + 8)?;
+            Some(i64::from_le_bytes(bytes.try_into().ok()?))
+        };
+        Some(match kind {
+            b'F' => Self::Fork { slot: number(0)? as u32, primary: number(1)? != 0 },
+            b'R' => Self::Ready,
+            b'E' => Self::Failed(String::from_utf8_lossy(rest).into_owned()),
+            b'S' => Self::Started { slot: number(0)? as u32, pid: number(1)? as i32 },
+            b'D' => Self::Ended {
+                slot: number(0)? as u32,
+                pid: number(1)? as i32,
+                status: number(2)? as i32,
+            },
+            _ => return None,
+        })
+    }
+}
+
+/// The whole life of a template, and in a forked child the whole life of a worker.
+pub fn run(site: &'static Site, inherited: Inherited, master: OwnedFd) -> i32 {
+    sys::reset_signals();
+    // SAFETY: ignoring terminal signals needs no handler: the master decides what they mean.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        libc::signal(libc::SIGHUP, libc::SIG_IGN);
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+    }
+    let loaded = load(site);
+    let mut perl = match loaded {
+        Ok(perl) => perl,
+        Err(text) => {
+            // The master shows it; when the master is gone nobody needs it.
+            let _ = Message::Failed(text).send(master.as_raw_fd());
+            return 1;
+        }
+    };
+    let Ok(signals) = sys::signal_fd(&[libc::SIGCHLD]) else { return 1 };
+    if Message::Ready.send(master.as_raw_fd()).is_err() {
+        return 1;
+    }
+    let mut slots = std::collections::HashMap::new();
+    loop {
+        let ready = sys::poll(&[master.as_fd(), signals.as_fd()], -1);
+        if ready[1] {
+            while sys::next_signal(signals.as_raw_fd()).is_some() {}
+            while let Some((pid, status)) = sys::reap() {
+                if let Some(slot) = slots.remove(&pid) {
+                    // A master that is gone shows at the next receive.
+                    let _ = Message::Ended { slot, pid, status }.send(master.as_raw_fd());
+                }
+            }
+        }
+        if !ready[0] {
+            continue;
+        }
+        let Some(Message::Fork { slot, primary }) = Message::receive(master.as_raw_fd()) else {
+            return 0;
+        };
+        // SAFETY: the template has one thread (start-up code that leaves threads behind is refused).
+        match unsafe { sys::fork() } {
+            Ok(None) => {
+                drop(master);
+                drop(signals);
+                return become_worker(site, inherited, slot, primary, perl.take());
+            }
+            Ok(Some(pid)) => {
+                slots.insert(pid, slot);
+                let _ = Message::Started { slot, pid }.send(master.as_raw_fd());
+            }
+            Err(e) => {
+                let text = format!("cannot fork a worker: {e}");
+                site.log_error(crate::config::LogLevel::Crit, None, "core", &text);
+                let _ = Message::Ended { slot, pid: 0, status: 1 << 8 }.send(master.as_raw_fd());
+            }
+        }
+    }
+}
+
+fn become_worker(
+    site: &'static Site,
+    inherited: Inherited,
+    slot: u32,
+    primary: bool,
+    perl: Option<PerlTier>,
+) -> i32 {
+    sys::reset_signals();
+    if let Some(user) = &inherited.user
+        && let Err(e) = sys::become_user(user)
+    {
+        let text = format!("cannot become the configured User: {e}");
+        site.log_error(crate::config::LogLevel::Crit, None, "core", &text);
+        return 1;
+    }
+    let me = slot as usize;
+    let line = &inherited.board.slots[me];
+    line.pid.store(std::process::id() as i32, std::sync::atomic::Ordering::Relaxed);
+    line.set_state(State::Starting);
+    let Ok(kick) = sys::event_fd() else { return 1 };
+    let setup = engine::Setup {
+        site,
+        board: inherited.board,
+        me,
+        primary,
+        listeners: inherited.listeners,
+        inbox: inherited.inbox,
+        cgi_jobs: inherited.cgi_jobs,
+        lifeline: inherited.lifeline,
+        kick: kick.as_raw_fd(),
+    };
+    crate::crisis::set_wakers(kick.as_raw_fd(), inherited.alarm);
+    worker::run(setup, perl)
+}
+
+// ---- loading ---------------------------------------------------------------------------------------
+
+/// Starts perl and loads what the configuration names, in order. The error is for the operator.
+fn load(site: &'static Site) -> Result<Option<PerlTier>, String> {
+    let startup = &site.config.perl;
+    if !startup.wanted {
+        return Ok(None);
+    }
+    let mut switches = startup.switches.clone();
+    if startup.taint {
+        switches.push("-T".to_owned());
+    }
+    if startup.warn {
+        switches.push("-w".to_owned());
+    }
+    set_start_env(site);
+    let interpreter = Interpreter::start(&switches).map_err(|e| e.to_string())?;
+    interpreter.require("Drom::Startup", false).map_err(|text| shown(&text))?;
+    let mut perl = PerlTier::new(interpreter);
+    let late = |step: &&PerlStep| matches!(step.kind, PerlStepKind::PostConfigRequire(_));
+    let (after, first): (Vec<_>, Vec<_>) = startup.steps.iter().partition(late);
+    for step in first.into_iter().chain(after) {
+        run_step(&perl, step)?;
+    }
+    preload(&mut perl)?;
+    if sys::thread_count() > 1 {
+        return Err("start-up code left threads running; workers cannot be forked from it".to_owned());
+    }
+    Ok(Some(perl))
+}
+
+fn run_step(perl: &PerlTier, step: &PerlStep) -> Result<(), String> {
+    let result = match &step.kind {
+        PerlStepKind::Module(name) => perl.interpreter.require(name, false),
+        PerlStepKind::Require(path)
+        | PerlStepKind::ConfigRequire(path)
+        | PerlStepKind::PostConfigRequire(path) => {
+            perl.interpreter.require(&path.to_string_lossy(), true)
+        }
+    };
+    result.map_err(|text| format!("{}: {}", step.place, shown(&text)))
+}
+
+/// Scripts that `ModPerl::RegistryLoader` asked for while the start-up files ran.
+fn preload(perl: &mut PerlTier) -> Result<(), String> {
+    for entry in perl.interpreter.take_preloads() {
+        let mut parts = entry.split(|&b| b == 0).map(|p| String::from_utf8_lossy(p).into_owned());
+        let (class, file) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let flavour = ScriptFlavour::CLASSES.iter().find(|(name, _)| *name == class);
+        let (_, flavour) = flavour.ok_or_else(|| {
+            format!("RegistryLoader: {class} is no class of scripts; use ModPerl::Registry")
+        })?;
+        perl.preload(*flavour, std::path::Path::new(&file))
+            .map_err(|e| format!("RegistryLoader cannot compile {file}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// What start-up code and modules find in the environment: `MOD_PERL`, and `PerlSetEnv`.
+fn set_start_env(site: &Site) {
+    let startup = &site.config.perl;
+    let fixed = [("MOD_PERL", crate::environment::MOD_PERL), ("MOD_PERL_API_VERSION", "2")];
+    let configured = startup.set_env.iter().map(|(n, v)| (n.as_str(), v.as_str()));
+    for (name, value) in fixed.into_iter().chain(configured) {
+        // SAFETY: the template has one thread.
+        unsafe { std::env::set_var(name, value) };
+    }
+}
+
+fn shown(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_survive_the_trip() {
+        let (a, b) = sys::message_pair(false).unwrap();
+        for message in [
+            Message::Fork { slot: 3, primary: true },
+            Message::Ready,
+            Message::Failed("startup.pl line 3".to_owned()),
+            Message::Started { slot: 1, pid: 77 },
+            Message::Ended { slot: 1, pid: 77, status: 139 },
+        ] {
+            message.send(a.as_raw_fd()).unwrap();
+            assert_eq!(Message::receive(b.as_raw_fd()), Some(message));
+        }
+        drop(a);
+        assert_eq!(Message::receive(b.as_raw_fd()), None);
+    }
+}

@@ -1,0 +1,376 @@
+//! A worker process: two threads and one event loop between them.
+//!
+//! The main thread owns the [`Engine`] and runs Perl inline. While Perl runs nobody owns the engine; the
+//! helper thread looks once a millisecond, and when the same request is still running it takes the engine,
+//! serves what needs no Perl, gives the rest to idle workers, and returns the engine when the main thread
+//! asks for it. A request shorter than a millisecond costs two atomic writes.
+//!
+//! The helper never touches Perl and has all signals blocked (a handler of perl's would find no interpreter
+//! in its thread).
+
+use std::{
+    cell::UnsafeCell,
+    os::fd::{AsRawFd, RawFd},
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    time::Duration,
+};
+
+use drom_observe::{clock, memory};
+
+use crate::{
+    config::LogLevel,
+    crisis,
+    engine::{Engine, Setup, Turn},
+    perl_tier::PerlTier,
+    request::{Next, Request},
+    scoreboard::State,
+    site::Site,
+    sys,
+};
+
+const FREE: u32 = 0;
+const MAIN: u32 = 1;
+const HELPER: u32 = 2;
+
+/// How often the helper looks; a request that outlives two looks is slow.
+const LOOK: Duration = Duration::from_millis(1);
+/// Looks without any Perl running after which the helper sleeps until it is woken.
+const LOOKS_IDLE_MAX: u32 = 50;
+/// How long a stopped request may go on unwinding before its worker is given up.
+const GRACE_NS: u64 = 1_000_000_000;
+/// A draining or dying worker ends after this long, whatever is left.
+const DRAIN_NS: u64 = 30_000_000_000;
+/// Requests between looks at the worker's memory.
+const MEMORY_EVERY: u64 = 16;
+
+/// What both threads see.
+struct Shared {
+    /// Who owns the engine; also the futex that the main thread waits on.
+    owner: AtomicU32,
+    wanted: AtomicBool,
+    /// 1 while the helper is to look; the futex that it sleeps on.
+    awake: AtomicU32,
+    /// Number and start of the Perl run; number 0: none.
+    run: AtomicU64,
+    since_ns: AtomicU64,
+    /// Nanoseconds after which the running request is stopped; 0: never.
+    limit_ns: AtomicU64,
+    dying: AtomicBool,
+    main_thread: libc::pthread_t,
+    kick: RawFd,
+    engine: UnsafeCell<Engine>,
+}
+
+// SAFETY: the engine is touched only by the thread whose number is in `owner` (acquire on taking, release
+// on giving); everything else is atomic or never changes.
+unsafe impl Sync for Shared {}
+// SAFETY: the raw thread id and descriptors are plain numbers.
+unsafe impl Send for Shared {}
+
+/// Serves until told to drain. Returns the process's exit status.
+pub fn run(setup: Setup, mut perl: Option<PerlTier>) -> i32 {
+    let (site, board, me, kick) = (setup.site, setup.board, setup.me, setup.kick);
+    let engine = match Engine::new(setup) {
+        Ok(engine) => engine,
+        Err(e) => {
+            site.log_error(LogLevel::Crit, None, "core", &format!("a worker cannot start: {e}"));
+            return 1;
+        }
+    };
+    // SAFETY: names this thread.
+    let main_thread = unsafe { libc::pthread_self() };
+    let shared: &'static Shared = Box::leak(Box::new(Shared {
+        owner: AtomicU32::new(MAIN),
+        wanted: AtomicBool::new(false),
+        awake: AtomicU32::new(0),
+        run: AtomicU64::new(0),
+        since_ns: AtomicU64::new(0),
+        limit_ns: AtomicU64::new(0),
+        dying: AtomicBool::new(false),
+        main_thread,
+        kick,
+        engine: UnsafeCell::new(engine),
+    }));
+    let slot = &board.slots[me];
+    if let Some(perl) = &perl {
+        perl.interpreter.after_fork();
+    }
+    crisis::install(slot, site, perl.as_ref().map(|p| p.interpreter.signal_functions()), on_crisis);
+    CRISIS.store(std::ptr::from_ref(shared).cast_mut(), Ordering::Release);
+    start_helper(shared, site);
+    slot.set_state(State::Ready);
+    serve(shared, site, slot, perl.as_mut());
+    if let Some(perl) = &perl {
+        perl.interpreter.end();
+    }
+    0
+}
+
+fn serve(
+    shared: &'static Shared,
+    site: &'static Site,
+    slot: &'static crate::scoreboard::Slot,
+    mut perl: Option<&mut PerlTier>,
+) {
+    let mut drain_until_ns = u64::MAX;
+    let mut next_job = None;
+    loop {
+        // SAFETY: this thread is the owner here.
+        let engine = unsafe { &mut *shared.engine.get() };
+        let turn = match next_job.take() {
+            Some(job) => Ok(Turn::Job(job)),
+            None => {
+                crisis::at_rest(true);
+                let turn = engine.turn(if engine.draining { 20 } else { -1 });
+                crisis::at_rest(false);
+                turn
+            }
+        };
+        match turn {
+            Ok(Turn::Job(job)) => {
+                next_job = run_job(shared, site, slot, perl.as_deref_mut(), job);
+            }
+            Ok(Turn::Idle) => {}
+            Err(e) => {
+                site.log_error(LogLevel::Crit, None, "core", &format!("the event loop failed: {e}"));
+                return;
+            }
+        }
+        // SAFETY: as above; `run_job` took the engine back.
+        let engine = unsafe { &mut *shared.engine.get() };
+        if !engine.draining && (crisis::drain_asked() || engine.retire || is_worn(site, slot)) {
+            slot.set_state(State::Draining);
+            engine.drain();
+        }
+        if engine.draining {
+            drain_until_ns = drain_until_ns.min(engine.now_ns + DRAIN_NS);
+            if next_job.is_none() && (engine.is_empty() || engine.now_ns > drain_until_ns) {
+                return;
+            }
+        }
+    }
+}
+
+/// `MaxConnectionsPerChild` and `DromWorkerMemoryLimit`.
+fn is_worn(site: &Site, slot: &crate::scoreboard::Slot) -> bool {
+    let settings = &site.config.server;
+    let requests = slot.requests.load(Ordering::Relaxed);
+    if settings.max_connections_per_child > 0 && requests >= settings.max_connections_per_child {
+        return true;
+    }
+    let Some(limit) = settings.worker_memory_limit else { return false };
+    let due = requests > 0 && (requests.is_multiple_of(MEMORY_EVERY) || crisis::was_long());
+    if !due || memory::private_bytes() <= limit {
+        return false;
+    }
+    let text = format!("a worker uses more than DromWorkerMemoryLimit ({limit} bytes) and is replaced");
+    site.log_error(LogLevel::Notice, None, "core", &text);
+    true
+}
+
+/// Runs Perl for one request. `Some` when its answer (an internal redirect) needs Perl again.
+fn run_job(
+    shared: &'static Shared,
+    site: &'static Site,
+    slot: &'static crate::scoreboard::Slot,
+    perl: Option<&mut PerlTier>,
+    job: usize,
+) -> Option<usize> {
+    // SAFETY: this thread is the owner until `enter`.
+    let engine = unsafe { &mut *shared.engine.get() };
+    let mut request = engine.begin_job(job)?;
+    slot.request.set(request.request_line());
+    slot.requests.fetch_add(1, Ordering::Relaxed);
+    let Some(perl) = perl else {
+        site.log_error(LogLevel::Error, Some(request.client), "perl", "this server runs without Perl");
+        request.next = Next::Error(500);
+        return engine.finish_job(job, request);
+    };
+    let limit = request.mapped().policy.time_limit();
+    enter(shared, slot, engine.now_ns, limit, &request);
+    let cleanups = perl.run(&mut request);
+    let later = cleanups && request.next == Next::Finish;
+    if cleanups && !later {
+        perl.cleanup(&mut request);
+    }
+    leave(shared, slot);
+    // SAFETY: `leave` took the engine back.
+    let engine = unsafe { &mut *shared.engine.get() };
+    engine.now_ns = clock::monotonic_ns();
+    if !later {
+        return engine.finish_job(job, request);
+    }
+    // The client need not wait for cleanups: the answer goes first.
+    let mut after = engine.answer_job(job, request);
+    enter(shared, slot, engine.now_ns, limit, &after);
+    perl.cleanup(&mut after);
+    leave(shared, slot);
+    // SAFETY: as above.
+    let engine = unsafe { &mut *shared.engine.get() };
+    engine.recycle(after);
+    None
+}
+
+/// Perl is about to run: the engine is nobody's, the helper watches.
+fn enter(
+    shared: &Shared,
+    slot: &crate::scoreboard::Slot,
+    now_ns: u64,
+    limit: Option<Duration>,
+    request: &Request,
+) {
+    slot.perl_since_ns.store(now_ns, Ordering::Relaxed);
+    crisis::request_begins(request.socket, request.head_sent);
+    shared.since_ns.store(now_ns, Ordering::Relaxed);
+    shared.limit_ns.store(limit.map_or(0, |l| l.as_nanos() as u64), Ordering::Relaxed);
+    shared.run.fetch_add(1, Ordering::Relaxed);
+    shared.wanted.store(false, Ordering::Relaxed);
+    shared.owner.store(FREE, Ordering::Release);
+    if shared.awake.load(Ordering::Relaxed) == 0 {
+        shared.awake.store(1, Ordering::Release);
+        sys::futex_wake(&shared.awake);
+    }
+}
+
+/// Perl returned: the main thread takes the engine back, from the helper if need be.
+fn leave(shared: &Shared, slot: &crate::scoreboard::Slot) {
+    shared.since_ns.store(0, Ordering::Relaxed);
+    crisis::request_ends();
+    loop {
+        let free = shared.owner.compare_exchange(FREE, MAIN, Ordering::Acquire, Ordering::Relaxed);
+        if free.is_ok() {
+            break;
+        }
+        shared.wanted.store(true, Ordering::SeqCst);
+        sys::kick(shared.kick);
+        sys::futex_wait(&shared.owner, HELPER, Some(LOOK * 10));
+    }
+    slot.perl_since_ns.store(0, Ordering::Relaxed);
+}
+
+// ---- the helper ------------------------------------------------------------------------------------
+
+fn start_helper(shared: &'static Shared, site: &'static Site) {
+    // SAFETY: the full set is a local; the thread inherits the mask, then this thread gets its own back.
+    unsafe {
+        let (mut all, mut old) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
+        let builder = std::thread::Builder::new().name("drom-helper".to_owned()).stack_size(256 * 1024);
+        if let Err(e) = builder.spawn(move || helper(shared)) {
+            let text = format!("a worker runs without its helper thread: {e}");
+            site.log_error(LogLevel::Crit, None, "core", &text);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, std::ptr::null_mut());
+    }
+}
+
+fn helper(shared: &'static Shared) {
+    let (mut last_run, mut idle) = (0, 0);
+    loop {
+        if shared.awake.load(Ordering::Acquire) == 0 {
+            sys::futex_wait(&shared.awake, 0, None);
+            (last_run, idle) = (0, 0);
+        }
+        clock::sleep(LOOK);
+        if shared.dying.load(Ordering::Acquire) {
+            save_what_can_be_saved(shared);
+        }
+        if shared.since_ns.load(Ordering::Relaxed) == 0 {
+            idle += 1;
+            if idle > LOOKS_IDLE_MAX {
+                shared.awake.store(0, Ordering::Release);
+                // A request that began between the two lines sees 0 and wakes us.
+            }
+            continue;
+        }
+        idle = 0;
+        let run = shared.run.load(Ordering::Relaxed);
+        if run == last_run {
+            stand_in(shared);
+        }
+        last_run = run;
+    }
+}
+
+/// Serves in the main thread's place until it wants the engine back.
+fn stand_in(shared: &'static Shared) {
+    if shared.owner.compare_exchange(FREE, HELPER, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        return;
+    }
+    // SAFETY: this thread is the owner now.
+    let engine = unsafe { &mut *shared.engine.get() };
+    engine.set_can_run_perl(false);
+    let mut interrupts = 0;
+    while !shared.wanted.load(Ordering::SeqCst) && !shared.dying.load(Ordering::Acquire) {
+        engine.place_waiting();
+        while let Ok(Turn::Job(_)) = engine.turn(50) {}
+        if crisis::drain_asked() && !engine.draining {
+            engine.drain();
+        }
+        interrupts = stop_if_too_long(shared, engine.now_ns, interrupts);
+    }
+    if shared.dying.load(Ordering::Acquire) {
+        return save_what_can_be_saved(shared);
+    }
+    engine.set_can_run_perl(true);
+    shared.owner.store(FREE, Ordering::Release);
+    sys::futex_wake(&shared.owner);
+}
+
+/// A request over its limit is interrupted; one that does not end even so takes its worker with it.
+fn stop_if_too_long(shared: &Shared, now_ns: u64, interrupts: u32) -> u32 {
+    let (since_ns, limit_ns) =
+        (shared.since_ns.load(Ordering::Relaxed), shared.limit_ns.load(Ordering::Relaxed));
+    if limit_ns == 0 || since_ns == 0 || now_ns < since_ns + limit_ns {
+        return interrupts;
+    }
+    let signal = match now_ns > since_ns + limit_ns + GRACE_NS {
+        false => crisis::interrupt_signal(),
+        true => crisis::give_up_signal(),
+    };
+    // SAFETY: the main thread lives as long as the process.
+    unsafe { libc::pthread_kill(shared.main_thread, signal) };
+    interrupts + 1
+}
+
+/// The main thread will not come back. Idle connections go to other workers, what needs no Perl is
+/// finished, then the process ends.
+fn save_what_can_be_saved(shared: &'static Shared) -> ! {
+    if shared.owner.load(Ordering::Acquire) != HELPER {
+        let taken = shared.owner.compare_exchange(FREE, HELPER, Ordering::Acquire, Ordering::Relaxed);
+        if taken.is_err() {
+            crisis::end_at_once(); // the engine was in the middle of something: nothing is safe to touch
+        }
+    }
+    // SAFETY: this thread is the owner.
+    let engine = unsafe { &mut *shared.engine.get() };
+    engine.set_can_run_perl(false);
+    engine.drop_running();
+    engine.drain();
+    let until_ns = clock::monotonic_ns() + DRAIN_NS;
+    while !engine.is_empty() && engine.now_ns < until_ns {
+        engine.place_waiting();
+        while let Ok(Turn::Job(_)) = engine.turn(20) {}
+        engine.hand_off_idle();
+        engine.now_ns = clock::monotonic_ns();
+    }
+    crisis::end_at_once()
+}
+
+static CRISIS: std::sync::atomic::AtomicPtr<Shared> =
+    std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+
+/// Called in a fatal-signal handler: only atomics and a futex.
+fn on_crisis(at_rest: bool) {
+    // SAFETY: the pointer is null or to the leaked value.
+    let Some(shared) = (unsafe { CRISIS.load(Ordering::Acquire).as_ref() }) else { return };
+    if at_rest {
+        // The main thread was waiting in the loop: nobody is in the middle of anything.
+        let _ = shared.owner.compare_exchange(MAIN, FREE, Ordering::Release, Ordering::Relaxed);
+    }
+    shared.dying.store(true, Ordering::Release);
+    shared.awake.store(1, Ordering::Release);
+    sys::futex_wake(&shared.awake);
+    sys::kick(shared.kick.as_raw_fd());
+}
