@@ -4,6 +4,7 @@
 //! Pure data: finding the sections of a request is `map`'s business.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -317,6 +318,12 @@ impl Policy {
     #[must_use]
     pub fn body_limit(&self) -> Option<u64> {
         Some(self.limit_request_body.unwrap_or(1 << 30)).filter(|&limit| limit > 0)
+    }
+
+    /// Whether a client may see the place. Ask this before the handler.
+    #[must_use]
+    pub fn allows(&self, client: IpAddr) -> bool {
+        self.access.as_ref().is_none_or(|access| access.allows(client))
     }
 
     /// How long a request may run; `None` is no limit, the default.

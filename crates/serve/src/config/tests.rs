@@ -174,6 +174,14 @@ fn a_misspelt_log_nickname_is_noticed() {
 }
 
 #[test]
+fn handlers_that_are_not_built_in_are_noticed() {
+    let (config, notices) = read("AddHandler type-map .var\nSetHandler server-status\n").unwrap();
+    assert_eq!(config.base.set_handler, Some(HandlerName::None));
+    assert_eq!(notices.len(), 2);
+    assert!(notices[0].text.contains("type-map is not supported yet"));
+}
+
+#[test]
 fn reads_real_files() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("conf.d")).unwrap();

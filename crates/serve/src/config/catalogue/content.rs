@@ -57,7 +57,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         "None",
         "What answers requests here.",
         |cx, a| {
-            cx.policy.set_handler = Some(word(&a[0], &HandlerName::NAMES)?);
+            cx.policy.set_handler = Some(handler(cx, &a[0])?);
             Ok(())
         },
     ),
@@ -331,6 +331,14 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         },
     ),
     accepted("IndexOptions", "Directory listings.", "there are no listings"),
+    accepted("AddIcon", "Directory listings.", "there are no listings"),
+    accepted("AddIconByType", "Directory listings.", "there are no listings"),
+    accepted("AddIconByEncoding", "Directory listings.", "there are no listings"),
+    accepted("AddAlt", "Directory listings.", "there are no listings"),
+    accepted("AddDescription", "Directory listings.", "there are no listings"),
+    accepted("DefaultIcon", "Directory listings.", "there are no listings"),
+    accepted("ReadmeName", "Directory listings.", "there are no listings"),
+    accepted("HeaderName", "Directory listings.", "there are no listings"),
     accepted("IndexIgnore", "Directory listings.", "there are no listings"),
     accepted("LanguagePriority", "Content negotiation.", "there is no negotiation"),
     accepted("ForceLanguagePriority", "Content negotiation.", "there is no negotiation"),
@@ -363,8 +371,19 @@ fn regex_alias(cx: &mut Cx, args: &[String], script: bool) -> Result<(), String>
     Ok(())
 }
 
+/// A handler's name; those of Apache's that are not built in are noticed and have no effect.
+fn handler(cx: &mut Cx, text: &str) -> Result<HandlerName, String> {
+    const FOREIGN: [&str; 5] =
+        ["server-status", "server-info", "type-map", "send-as-is", "imap-file"];
+    if FOREIGN.iter().any(|f| f.eq_ignore_ascii_case(text)) {
+        cx.notice(format!("the handler {text} is not supported yet; it has no effect"));
+        return Ok(HandlerName::None);
+    }
+    word(text, &HandlerName::NAMES)
+}
+
 fn add_handler(cx: &mut Cx, args: &[String]) -> Result<(), String> {
-    let handler = word(&args[0], &HandlerName::NAMES)?;
+    let handler = handler(cx, &args[0])?;
     cx.policy.add_handler.extend(args[1..].iter().map(|e| (extension(e), Some(handler))));
     Ok(())
 }
