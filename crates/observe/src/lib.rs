@@ -2,3 +2,4 @@
 //! Knows nothing of Perl or HTTP.
 
 pub mod clock;
+pub mod memory;

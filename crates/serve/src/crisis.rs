@@ -12,6 +12,7 @@ use std::{
 use crate::{
     scoreboard::{Slot, State},
     site::Site,
+    sys,
 };
 
 const FATAL: [i32; 6] =
@@ -27,6 +28,8 @@ static INTERRUPT: AtomicUsize = AtomicUsize::new(0);
 static POSITION: AtomicUsize = AtomicUsize::new(0);
 static ON_CRISIS: AtomicUsize = AtomicUsize::new(0);
 static MAIN_THREAD: AtomicU64 = AtomicU64::new(0);
+static KICK: AtomicI32 = AtomicI32::new(-1);
+static ALARM: AtomicI32 = AtomicI32::new(-1);
 static GAVE_UP: AtomicBool = AtomicBool::new(false);
 
 type PerlFunctions =
@@ -103,8 +106,15 @@ pub fn end_at_once() -> ! {
     unsafe { libc::_exit(70) }
 }
 
+/// Descriptors that wake this worker's loop and the master.
+pub fn set_wakers(kick: i32, alarm: i32) {
+    KICK.store(kick, Relaxed);
+    ALARM.store(alarm, Relaxed);
+}
+
 extern "C" fn drain(_signal: i32) {
     DRAIN.store(true, Relaxed);
+    sys::kick(KICK.load(Relaxed));
 }
 
 extern "C" fn interrupt(_signal: i32) {
@@ -126,6 +136,7 @@ extern "C" fn fatal(signal: i32) {
     // SAFETY: the slot lives as long as the server.
     if let Some(slot) = unsafe { SLOT.load(Relaxed).as_ref() } {
         slot.set_state(State::Dying);
+        sys::kick(ALARM.load(Relaxed));
     }
     let function = ON_CRISIS.load(Relaxed);
     if function != 0 {

@@ -7,6 +7,9 @@ use drom_perl::Table;
 
 use crate::request::Request;
 
+/// What `MOD_PERL` says: the version whose API is served.
+pub const MOD_PERL: &str = "mod_perl/2.0.12";
+
 /// Fills the environment of a request: `PassEnv`, `SetEnv`, headers, the server's and CGI's variables.
 pub fn fill(request: &mut Request, env: &mut Table) {
     configured(request, env);

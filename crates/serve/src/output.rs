@@ -98,6 +98,12 @@ impl Output {
         }
     }
 
+    /// Puts what another output holds after this one.
+    pub fn append(&mut self, other: Self) {
+        self.in_memory += other.in_memory;
+        self.parts.extend(other.parts);
+    }
+
     /// Writes as much as the socket takes.
     pub fn write_to(&mut self, socket: RawFd) -> io::Result<Progress> {
         while let Some(part) = self.parts.front_mut() {

@@ -37,8 +37,8 @@ pub struct Setup {
     pub board: Scoreboard,
     /// This worker's slot.
     pub me: usize,
-    /// Workers that accept connections; the others get theirs from the inbox.
-    pub primaries: usize,
+    /// Whether this worker accepts connections; the others get theirs from the inbox.
+    pub primary: bool,
     pub listeners: Vec<RawFd>,
     /// Connections for any idle worker: receiving and sending end.
     pub inbox: (RawFd, RawFd),
@@ -292,7 +292,7 @@ impl Engine {
     // ---- accepting -----------------------------------------------------------------------------
 
     fn is_primary(&self) -> bool {
-        self.setup.me < self.setup.primaries
+        self.setup.primary
     }
 
     fn set_listening(&mut self, on: bool) {
@@ -349,8 +349,13 @@ impl Engine {
 
     /// Connections are spread over the primaries: whoever has clearly more leaves new ones to the others.
     fn balanced(&self) -> bool {
-        let others = self.setup.board.slots[..self.setup.primaries].iter().enumerate();
-        let ready = others.filter(|(i, s)| *i != self.setup.me && s.is_idle());
+        let board = self.setup.board;
+        let generation = board.slots[self.setup.me].generation.load(Relaxed);
+        let peer = |s: &&crate::scoreboard::Slot| {
+            s.primary.load(Relaxed) != 0 && s.generation.load(Relaxed) == generation && s.is_idle()
+        };
+        let others = board.slots.iter().enumerate().filter(|(i, _)| *i != self.setup.me);
+        let ready = others.filter(|(_, s)| peer(s));
         let least = ready.map(|(_, s)| s.connections.load(Relaxed) as usize).min();
         least.is_none_or(|least| self.count <= least + (self.count / 8).max(1))
     }
@@ -390,7 +395,7 @@ impl Engine {
         self.setup.board.slots[self.setup.me].connections.store(count as u32, Relaxed);
     }
 
-    fn close(&mut self, index: usize) {
+    pub fn close(&mut self, index: usize) {
         if let Some(mut connection) = self.connections[index].take() {
             if let Some(request) = connection.request.take() {
                 self.recycle(request);
@@ -484,7 +489,7 @@ impl Engine {
         }
     }
 
-    fn recycle(&mut self, mut request: Box<Request>) {
+    pub fn recycle(&mut self, mut request: Box<Request>) {
         if self.spare.len() < 64 {
             request.reset();
             self.spare.push(request);

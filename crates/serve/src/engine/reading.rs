@@ -78,7 +78,6 @@ impl Engine {
         let mut scratch = HeadScratch { fields: request.take_fields() };
         match http::parse_head(&connection.input, limits, &mut scratch) {
             Parsed::NeedMore => {
-                request.give_fields(scratch.fields);
                 self.spare.push(request);
                 self.rest(index);
                 None
@@ -115,13 +114,15 @@ impl Engine {
         let settings = &self.setup.site.config.server;
         let served_all = settings.max_keep_alive_requests > 0
             && connection.served >= settings.max_keep_alive_requests;
-        self.wall_s = crate::site::wall_time().as_secs();
+        let wall = crate::site::wall_time();
+        self.wall_s = wall.as_secs();
         request.client = connection.client;
         request.local = local;
         request.socket = connection.fd.as_raw_fd();
         request.connection_id = connection.id;
         request.started_ns = self.now_ns;
         request.wall_s = self.wall_s;
+        request.wall_us = wall.as_micros() as u64;
         request.keep = head.keep_alive && settings.keep_alive && !served_all && !self.draining;
         let (body, expects) = (head.body, head.expects_continue);
         let refused = place(&mut request, head);
@@ -267,7 +268,7 @@ impl BodyRead {
         let mut at = 0;
         let progress = loop {
             let BodyFraming::Chunked(decoder) = &mut self.framing else { return Progress::Done };
-            match decoder.feed(&input[at..]) {
+            match decoder.decode(&input[at..]) {
                 Chunk::Data { content, used } => {
                     let piece = &input[at + content.start..at + content.end];
                     at += used;
@@ -322,7 +323,9 @@ impl BodyRead {
 }
 
 fn read_some(fd: i32, into: &mut Vec<u8>) -> std::io::Result<usize> {
-    into.reserve(into.capacity().clamp(4096, READ_BYTES) - into.len().min(4096));
+    if into.capacity() - into.len() < 4096 {
+        into.reserve(READ_BYTES);
+    }
     let room = into.capacity() - into.len();
     // SAFETY: reads into the vector's spare room, then counts what was written there.
     unsafe {

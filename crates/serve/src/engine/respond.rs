@@ -54,7 +54,7 @@ impl Engine {
                 return None;
             }
             let mapped = request.mapped();
-            if !mapped.policy.access.as_ref().is_none_or(|a| a.allows(request.client.ip())) {
+            if !mapped.policy.allows(request.client.ip()) {
                 request.log(LogLevel::Error, "client denied by server configuration");
                 request.next = Next::Error(403);
                 continue;
@@ -129,26 +129,48 @@ impl Engine {
         self.dispatch(index)
     }
 
+    /// As `finish_job`, for a request that has more to do once its answer left; gives it back.
+    pub fn answer_job(&mut self, index: usize, mut request: Box<Request>) -> Box<Request> {
+        request.answered = true;
+        self.retire |= request.retire;
+        self.answer(index, &mut request);
+        request
+    }
+
+    /// The connections whose request was with a thread that died: their clients were told.
+    pub fn drop_running(&mut self) {
+        for index in 0..self.connections.len() {
+            if self.is_state(index, State::Running) {
+                self.close(index);
+            }
+        }
+    }
+
     /// The answer is whole: writes it, logs it, and turns to the connection's next request.
     pub fn complete(&mut self, index: usize) {
         let Some(connection) = self.connections[index].as_mut() else { return };
         let Some(mut request) = connection.request.take() else { return };
+        self.answer(index, &mut request);
+        self.recycle(request);
+    }
+
+    fn answer(&mut self, index: usize, request: &mut Request) {
+        let Some(connection) = self.connections[index].as_mut() else { return };
         let mut wire = std::mem::take(&mut request.wire);
         wire.clear();
-        answer::finish(&mut request, &mut wire);
+        answer::finish(request, &mut wire);
         let progress = match connection.detached || request.aborted {
             true => Err(libc::EPIPE),
-            false => write_answer(connection.fd.as_raw_fd(), &wire, &mut request),
+            false => write_answer(connection.fd.as_raw_fd(), &wire, request),
         };
         request.wire = wire;
         request.aborted |= progress.is_err();
-        access_log::write(&request, self.now_ns, connection.served - 1);
+        access_log::write(request, self.now_ns, connection.served - 1);
         connection.keep = request.keep && !self.draining && progress.is_ok();
         let blocked = progress == Ok(Progress::Blocked);
         if blocked {
             connection.output = Some(Box::new(std::mem::take(&mut request.output)));
         }
-        self.recycle(request);
         match progress {
             Ok(Progress::Done) => self.next_request(index),
             Ok(Progress::Blocked) => self.begin_writing(index),
