@@ -2,3 +2,5 @@
 //! Knows nothing of Perl or HTTP.
 
 pub mod clock;
+pub mod machine_load;
+pub mod thread_cpu;
