@@ -60,7 +60,6 @@ pub fn run(
             connections: share(u64::from(connections), threads, at) as u32,
             quota: quota(plan, threads, at),
             open_ns,
-            deadline_ns: deadline(plan, open_ns),
             stop,
             abort: &abort,
             live: &lives[at as usize],
@@ -118,13 +117,6 @@ fn quota(plan: &Plan, threads: u32, at: u32) -> Option<u64> {
     match plan.stop {
         Stop::Requests(requests) => Some(share(requests, threads, at)),
         Stop::After(_) => None,
-    }
-}
-
-fn deadline(plan: &Plan, open_ns: u64) -> Option<u64> {
-    match plan.stop {
-        Stop::After(duration) => Some(open_ns.saturating_add(to_ns(duration))),
-        Stop::Requests(_) => None,
     }
 }
 

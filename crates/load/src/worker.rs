@@ -14,7 +14,7 @@ use crate::{
     connection::{Connection, Phase, to_ns},
     error::Error,
     lane::Lane,
-    plan::Plan,
+    plan::{Plan, Stop},
     poll::Poll,
     tally::Tally,
 };
@@ -35,7 +35,6 @@ pub struct Orders<'a> {
     pub quota: Option<u64>,
     /// When the warm-up ends.
     pub open_ns: u64,
-    pub deadline_ns: Option<u64>,
     pub stop: &'a AtomicBool,
     /// Another thread cannot go on.
     pub abort: &'a AtomicBool,
@@ -72,8 +71,15 @@ pub fn work(orders: &Orders<'_>) -> Result<Report, Error> {
     let now_ns = lane.now_ns;
     let connections = (0..orders.connections).map(|token| Connection::new(token, now_ns)).collect();
     let window = Window::open(now_ns);
-    let mut worker =
-        Worker { orders, lane, connections, window, warmup_requests: 0, next_tick_ns: 0 };
+    let mut worker = Worker {
+        orders,
+        lane,
+        connections,
+        window,
+        warmup_requests: 0,
+        next_tick_ns: 0,
+        deadline_ns: None,
+    };
     worker.lane.resting = (0..orders.connections).collect();
     let ended = worker.turn();
     if let Some(error) = worker.lane.fatal.take() {
@@ -89,6 +95,8 @@ struct Worker<'a> {
     window: Window,
     warmup_requests: u64,
     next_tick_ns: u64,
+    /// When the window closes; none while it is not open, or when requests are counted.
+    deadline_ns: Option<u64>,
 }
 
 /// Where the measured window began.
@@ -135,7 +143,7 @@ impl Worker<'_> {
     }
 
     fn is_past_deadline(&self) -> bool {
-        self.orders.deadline_ns.is_some_and(|deadline_ns| self.lane.now_ns >= deadline_ns)
+        self.deadline_ns.is_some_and(|deadline_ns| self.lane.now_ns >= deadline_ns)
     }
 
     fn is_over(&self) -> bool {
@@ -176,6 +184,9 @@ impl Worker<'_> {
             connection.accounted_to_ns = self.lane.now_ns;
         }
         self.window = Window::open(self.lane.now_ns);
+        if let Stop::After(duration) = self.orders.plan.stop {
+            self.deadline_ns = Some(self.lane.now_ns.saturating_add(to_ns(duration)));
+        }
     }
 
     fn wake_resting(&mut self) {
@@ -206,7 +217,7 @@ impl Worker<'_> {
 
     fn longest_wait(&self) -> Duration {
         let mut until_ns = self.next_tick_ns;
-        if let Some(deadline_ns) = self.orders.deadline_ns {
+        if let Some(deadline_ns) = self.deadline_ns {
             until_ns = until_ns.min(deadline_ns);
         }
         if !self.lane.measuring {
