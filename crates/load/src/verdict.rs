@@ -37,7 +37,7 @@ pub fn client_limited(outcome: &Outcome, ceiling_rps: Option<f64>) -> Verdict {
     let ceiling_share = ceiling_rps.filter(|rps| *rps > 0.0).map(|rps| outcome.rate_rps() / rps);
     let pegged = busy_share + starved_share >= PEGGED_SHARE;
     let at_ceiling = ceiling_share.is_some_and(|share| share >= CEILING_SHARE);
-    let mut evidence = format!("busiest client thread {:.0} % on a CPU", busy_share * 100.0);
+    let mut evidence = format!("busiest thread {:.0} % on a CPU", busy_share * 100.0);
     if starved_share >= 0.005 {
         evidence += &format!(", {:.0} % waiting for one", starved_share * 100.0);
     }
@@ -45,9 +45,9 @@ pub fn client_limited(outcome: &Outcome, ceiling_rps: Option<f64>) -> Verdict {
         evidence += &format!(", rate {:.0} % of the client's ceiling", share * 100.0);
     }
     if pegged || at_ceiling {
-        evidence += ": the rate is a lower bound";
+        evidence += "; rate is a lower bound";
     } else if busy_share + starved_share >= BUSY_SHARE {
-        evidence += ": not the limit, but latencies hold some of its queue";
+        evidence += "; near its limit, it adds to latencies";
     }
     Verdict { limited: pegged || at_ceiling, busy_share, starved_share, ceiling_share, evidence }
 }

@@ -127,9 +127,9 @@ fn latencies(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
     let from = if plan.keepalive { "write" } else { "connect" };
     let note = format!("from {from} to last byte");
     vec![
-        row(paint, "Latency", &paint.dim(&names)),
+        row(paint, "Latency", &paint.dim(&note)),
+        row(paint, "", &paint.dim(&names)),
         row(paint, "", &values),
-        row(paint, "", &paint.dim(&format!("{note:>60}"))),
     ]
 }
 
@@ -166,7 +166,7 @@ pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
