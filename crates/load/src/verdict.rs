@@ -47,7 +47,7 @@ pub fn client_limited(outcome: &Outcome, ceiling_rps: Option<f64>) -> Verdict {
     if pegged || at_ceiling {
         evidence += "; rate is a lower bound";
     } else if busy_share + starved_share >= BUSY_SHARE {
-        evidence += "; near its limit, it adds to latencies";
+        evidence += "; near its limit";
     }
     Verdict { limited: pegged || at_ceiling, busy_share, starved_share, ceiling_share, evidence }
 }
