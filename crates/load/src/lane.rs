@@ -24,6 +24,9 @@ use crate::{
 /// A server that refuses is not asked again at once: its answer would be the client's CPU time.
 const REST_AFTER_CONNECT_ERROR: Duration = Duration::from_millis(10);
 
+/// Fits a segment on any common path.
+const SEGMENT_BYTES: usize = 1_200;
+
 /// All of a thread but its connections.
 pub struct Lane<'a> {
     pub plan: &'a Plan,
@@ -106,7 +109,8 @@ impl<'a> Lane<'a> {
             self.tally.reconnects += 1;
         }
         connection.phase = Phase::Connecting;
-        let made = connection::connect(self.plan.target.address).and_then(|stream| {
+        let one_segment = self.plan.keepalive && self.request.len() <= SEGMENT_BYTES;
+        let made = connection::connect(self.plan.target.address, one_segment).and_then(|stream| {
             self.poll.add(&stream, u64::from(connection.token))?;
             Ok(stream)
         });

@@ -87,6 +87,8 @@ pub struct Outcome {
     pub warmup_requests: u64,
     /// CPU time of each client thread inside the window.
     pub thread_cpu: Vec<Duration>,
+    /// Part of `thread_cpu` in which the thread only looked for answers instead of sleeping.
+    pub thread_idle_spin: Vec<Duration>,
     /// Time each client thread was runnable but had no CPU, where the kernel tells.
     pub thread_run_delay: Vec<Duration>,
     /// Share of the machine's CPU time that the hypervisor took away, where the kernel tells.

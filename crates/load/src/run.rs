@@ -150,6 +150,7 @@ fn add_up(plan: &Plan, reports: &[Report]) -> Outcome {
         outcome.answers_per_connection.extend(&report.answers_per_connection);
         outcome.warmup_requests += report.warmup_requests;
         outcome.thread_cpu.push(report.cpu.cpu);
+        outcome.thread_idle_spin.push(Duration::from_nanos(report.looked_ns));
         outcome.thread_run_delay.extend(report.cpu.run_delay);
         outcome.duration = outcome.duration.max(Duration::from_nanos(report.window_ns));
         let open = report.answers_per_connection.len() as u64;
