@@ -110,8 +110,8 @@ pub fn connect(address: SocketAddr, one_segment: bool) -> io::Result<TcpStream> 
     let socket = Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP))?;
     socket.set_tcp_nodelay(true)?;
     if one_segment {
-        // One segment in flight is never held back, yet BBR's model costs 3 % of the client's CPU time
-        // on loopback. Where it is not allowed the system's own choice stays.
+        // One segment in flight is never held back, yet BBR's model costs 3 % of the client's CPU
+        // time on loopback. Where it is not allowed the system's own choice stays.
         let _ = socket.set_tcp_congestion(b"reno");
     }
     match socket.connect(&address.into()) {
@@ -132,7 +132,8 @@ pub fn ensure_descriptors(wanted: u64) -> Result<(), crate::Error> {
         return Err(crate::Error::Descriptors { wanted, limit: limit.rlim_max });
     }
     limit.rlim_cur = wanted;
-    // SAFETY: `limit` is a valid rlimit; raising a soft limit within the hard one is always allowed.
+    // SAFETY: `limit` is a valid rlimit; raising a soft limit within the hard one is always
+    // allowed.
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
     Ok(())
 }

@@ -1,8 +1,9 @@
-//! What one client thread does with one connection: begin a request, send, read, judge, begin again.
+//! What one client thread does with one connection: begin a request, send, read, judge, begin
+//! again.
 //!
 //! A request costs one `send` and one `recv`: the next request is written in the same turn that
-//! completes an answer, and epoll is never re-armed. Failures only mark the connection as resting, so
-//! that no chain of failures can recurse. The loop that calls this is `worker.rs`.
+//! completes an answer, and epoll is never re-armed. Failures only mark the connection as resting,
+//! so that no chain of failures can recurse. The loop that calls this is `worker.rs`.
 
 use std::{
     io::{self, Read, Write},

@@ -2,10 +2,11 @@
 //!
 //! With a busy server the next answer is often a few microseconds away. Sleeping then costs this
 //! thread two context switches and, worse, costs the server under test the wake-up of an idle CPU:
-//! measured against nginx at 32 connections on 2 virtual CPUs, never looking gave 0.95-1.01 of wrk's
-//! rate, looking for 4.5 us 1.06. Looking about as long as a sleep costs is at most twice the best
-//! choice (Karlin, Li, Manasse, Owicki, SOSP 1991). When it does not pay, it is given up and tried
-//! again now and then, so that slow servers cost no CPU time. Pure; the looking itself is the loop's.
+//! measured against nginx at 32 connections on 2 virtual CPUs, never looking gave 0.95-1.01 of
+//! wrk's rate, looking for 4.5 us 1.06. Looking about as long as a sleep costs is at most twice the
+//! best choice (Karlin, Li, Manasse, Owicki, SOSP 1991). When it does not pay, it is given up and
+//! tried again now and then, so that slow servers cost no CPU time. Pure; the looking itself is the
+//! loop's.
 
 /// About what a sleep and a wake-up cost.
 pub const LOOK_NS_MAX: u64 = 4_500;

@@ -107,8 +107,8 @@ fn join(handle: Result<Handle<'_>, Error>) -> Result<Report, Error> {
     handle?.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Part `at` of `whole` cut into `parts`; monotonic in `whole`, so that connections <= requests holds
-/// in each part when it holds in all.
+/// Part `at` of `whole` cut into `parts`; monotonic in `whole`, so that connections <= requests
+/// holds in each part when it holds in all.
 fn share(whole: u64, parts: u32, at: u32) -> u64 {
     whole / u64::from(parts) + u64::from(u64::from(at) < whole % u64::from(parts))
 }

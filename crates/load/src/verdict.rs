@@ -1,15 +1,15 @@
 //! Was the client the limit? Pure: an outcome in, a verdict with its evidence out.
 //!
-//! A closed loop whose client thread never sleeps would have sent more with a faster client: its rate
-//! is a lower bound of the server's. Time in which the thread was runnable but had no CPU counts as
-//! busy: the client, not the server, was being waited for.
+//! A closed loop whose client thread never sleeps would have sent more with a faster client: its
+//! rate is a lower bound of the server's. Time in which the thread was runnable but had no CPU
+//! counts as busy: the client, not the server, was being waited for.
 
 use std::time::Duration;
 
 use crate::outcome::Outcome;
 
-/// Above this share of the window a client thread is the limit. 100 % is never reached: the kernel's
-/// own work and steal are not charged to the thread.
+/// Above this share of the window a client thread is the limit. 100 % is never reached: the
+/// kernel's own work and steal are not charged to the thread.
 pub const PEGGED_SHARE: f64 = 0.90;
 /// Above this share it is worth a word: latencies hold some of the client's own queue.
 pub const BUSY_SHARE: f64 = 0.70;

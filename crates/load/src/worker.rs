@@ -1,4 +1,5 @@
-//! One client thread: its epoll loop over its share of the connections, from start to end of window.
+//! One client thread: its epoll loop over its share of the connections, from start to end of
+//! window.
 //!
 //! Nothing is shared with other threads but a stop flag that is read and progress that is written a
 //! few times a second. Timeouts are found by a scan each tick: a request costs no timer.

@@ -1,4 +1,5 @@
-//! The engine against small scripted servers: every way an answer can go wrong, and counts that add up.
+//! The engine against small scripted servers: every way an answer can go wrong, and counts that add
+//! up.
 
 use std::{
     io::{Read, Write},

@@ -18,9 +18,9 @@ use checks::Check;
 
 /// Load an HTTP server: a closed loop over HTTP/1.1.
 ///
-/// Every connection sends its next request when the answer to the last one is complete. Every answer is
-/// in the histogram, every request is accounted for, and the run checks itself: its counts, Little's
-/// law, whether the client was the limit.
+/// Every connection sends its next request when the answer to the last one is complete. Every
+/// answer is in the histogram, every request is accounted for, and the run checks itself: its
+/// counts, Little's law, whether the client was the limit.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -75,8 +75,8 @@ Examples:
   drom load http://127.0.0.1:8080/form --data 'name=Ann'
 
 Exit status: 0 measured; 1 could not be measured (no server, or no answer at all); 2 wrong flags or
-URL; 3 measured, but a self-check failed (the client was the limit, say); 130 stopped by Ctrl-C, what
-was measured so far is printed. Every figure is defined in docs/load.md.";
+URL; 3 measured, but a self-check failed (the client was the limit, say); 130 stopped by Ctrl-C,
+what was measured so far is printed. Every figure is defined in docs/load.md.";
 
 const FORM: &str = "application/x-www-form-urlencoded";
 

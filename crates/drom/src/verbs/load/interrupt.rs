@@ -7,8 +7,9 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// From now on the first SIGINT or SIGTERM sets the flag that is returned.
 pub fn watch() -> &'static AtomicBool {
     for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: the zeroed sigaction is a valid one (empty mask); the handler only stores to an atomic,
-        // which is async-signal-safe; SA_RESETHAND gives the second signal its default action.
+        // SAFETY: the zeroed sigaction is a valid one (empty mask); the handler only stores to an
+        // atomic, which is async-signal-safe; SA_RESETHAND gives the second signal its default
+        // action.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_signal as *const () as usize;

@@ -1,4 +1,5 @@
-//! The result as JSON, schema `drom-load/1`. Keys are added, never renamed; units are in their names.
+//! The result as JSON, schema `drom-load/1`. Keys are added, never renamed; units are in their
+//! names.
 
 use std::collections::BTreeMap;
 
