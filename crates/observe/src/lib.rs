@@ -2,4 +2,6 @@
 //! Knows nothing of Perl or HTTP.
 
 pub mod clock;
+pub mod machine_load;
 pub mod memory;
+pub mod thread_cpu;

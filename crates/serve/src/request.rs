@@ -169,7 +169,7 @@ impl Request {
             bad_head: None,
             head_sent: false,
             ass_backwards: false,
-            framing: Framing::Undecided,
+            framing: Framing::None,
             output: Output::new(usize::try_from(site.config.server.response_buffer_limit).unwrap_or(usize::MAX)),
             body_sent: 0,
             keep: false,
@@ -369,7 +369,8 @@ impl Request {
         host[..end].to_ascii_lowercase()
     }
 
-    pub fn log(&self, level: LogLevel, text: &str) {
+    /// To the error log, with the client's address.
+    pub fn note(&self, level: LogLevel, text: &str) {
         self.site.log_error(level, Some(self.client), "core", text);
     }
 
@@ -476,7 +477,7 @@ impl Request {
             _ => self.output.push(body),
         });
         if let Err(e) = pushed {
-            self.log(LogLevel::Error, &format!("cannot keep the response for a slow client: {e}"));
+            self.note(LogLevel::Error, &format!("cannot keep the response for a slow client: {e}"));
             self.aborted = true;
             return Err(e.raw_os_error().unwrap_or(libc::EIO));
         }
@@ -648,7 +649,7 @@ impl Exchange for Request {
             6 => LogLevel::Info,
             _ => LogLevel::Debug,
         };
-        Self::log(self, level, String::from_utf8_lossy(text).trim_end());
+        self.note(level, String::from_utf8_lossy(text).trim_end());
     }
 
     fn send_file(&mut self, path: &[u8], offset: i64, count: i64) -> Result<(), i32> {

@@ -114,6 +114,7 @@ pub fn server_header(tokens: ServerTokens) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let parts: Vec<&str> = version.split('.').collect();
     match tokens {
+        ServerTokens::Prod => "Drom".to_owned(),
         ServerTokens::Major => format!("Drom/{}", parts[0]),
         ServerTokens::Minor => format!("Drom/{}.{}", parts[0], parts[1]),
         ServerTokens::Minimal => format!("Drom/{version}"),

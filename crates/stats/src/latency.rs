@@ -1,4 +1,5 @@
-//! The histogram of latencies: nanoseconds, 3 significant digits, one fixed layout so that any two merge.
+//! The histogram of latencies: nanoseconds, 3 significant digits, one fixed layout so that any two
+//! merge.
 
 use hdrhistogram::Histogram;
 

@@ -58,7 +58,7 @@ impl Engine {
             }
             Err(e) => {
                 self.setup.board.free_cgi(slot);
-                request.log(LogLevel::Error, &format!("cannot start a CGI script: {e}"));
+                request.note(LogLevel::Error, &format!("cannot start a CGI script: {e}"));
                 request.next = Next::Error(500);
                 connection.state = State::Reading;
                 self.dispatch(index);
@@ -189,7 +189,7 @@ impl Engine {
         let signal = if run.killed_ns == 0 { libc::SIGTERM } else { libc::SIGKILL };
         if run.killed_ns == 0 {
             let name = String::from_utf8_lossy(request.filename()).into_owned();
-            request.log(LogLevel::Error, &format!("Timeout waiting for output from CGI script {name}"));
+            request.note(LogLevel::Error, &format!("Timeout waiting for output from CGI script {name}"));
             run.killed_ns = now_ns;
             connection.deadline_ns = now_ns + KILL_NS;
         } else {
@@ -222,7 +222,7 @@ fn conclude(request: &mut Request, timed_out: bool) {
         request.next = Next::Error(504);
     } else if let Some(bad) = bad {
         let name = String::from_utf8_lossy(request.filename()).into_owned();
-        request.log(LogLevel::Error, &format!("{bad}: {name}"));
+        request.note(LogLevel::Error, &format!("{bad}: {name}"));
         request.next = Next::Error(500);
     } else if request.next == Next::Finish {
         request.answered = true;

@@ -105,7 +105,7 @@ impl Engine {
     }
 
     /// A head is complete: finds the place it asks for, and whether a body may come.
-    fn begin(&mut self, index: usize, mut request: Box<Request>, head: http::Head) -> Option<usize> {
+    pub fn begin(&mut self, index: usize, mut request: Box<Request>, head: http::Head) -> Option<usize> {
         let connection = self.connections[index].as_mut()?;
         connection.served += 1;
         let local = *connection.local.get_or_insert_with(|| {

@@ -55,7 +55,7 @@ impl Engine {
             }
             let mapped = request.mapped();
             if !mapped.policy.allows(request.client.ip()) {
-                request.log(LogLevel::Error, "client denied by server configuration");
+                request.note(LogLevel::Error, "client denied by server configuration");
                 request.next = Next::Error(403);
                 continue;
             }
@@ -409,7 +409,7 @@ fn write_answer(socket: RawFd, wire: &[u8], request: &mut Request) -> Result<Pro
 /// Makes the request another one, for a path of this server: GET, no body, `REDIRECT_*` variables.
 fn redirect(request: &mut Request, to: &[u8]) {
     if request.redirects >= REDIRECTS_MAX {
-        request.log(LogLevel::Error, "Request exceeded the limit of 10 internal redirects");
+        request.note(LogLevel::Error, "Request exceeded the limit of 10 internal redirects");
         request.mapped.get_or_insert_with(|| request.site.mapper.map(b"/", &Disk));
         request.next = answer::error_without_document(request, 500);
         request.answered = true;
