@@ -1,9 +1,21 @@
 //! The histogram of latencies: nanoseconds, 3 significant digits, one fixed layout so that any two merge.
 
-use hdrhistogram::Histogram;
+use hdrhistogram::{
+    Histogram,
+    serialization::{Deserializer, Serializer, V2DeflateSerializer},
+};
 
 /// Longest latency that keeps its own bucket; longer ones are counted in the last.
 pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
+
+/// Why bytes are not a histogram of ours.
+#[derive(Debug, thiserror::Error)]
+pub enum LatencyError {
+    #[error("not an HdrHistogram in V2 format; the file is damaged or of another tool")]
+    NotHistogram,
+    #[error("the histogram holds latencies over one hour; it is not one of this tool")]
+    OutOfRange,
+}
 
 /// Counts of latencies in nanoseconds.
 #[derive(Clone, Debug)]
@@ -46,6 +58,24 @@ impl Latency {
         self.0.value_at_quantile(quantile)
     }
 
+    /// HdrHistogram's V2 format, deflated: what every HdrHistogram tool reads.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let written = V2DeflateSerializer::new().serialize(&self.0, &mut bytes);
+        written.expect("counts of u64 and a vector that grows cannot fail");
+        bytes
+    }
+
+    /// Reads what [`Latency::to_bytes`] or another HdrHistogram tool wrote (V2, deflated or not).
+    pub fn from_bytes(mut bytes: &[u8]) -> Result<Self, LatencyError> {
+        let read: Histogram<u64> =
+            Deserializer::new().deserialize(&mut bytes).map_err(|_| LatencyError::NotHistogram)?;
+        let mut latency = Self::default();
+        latency.0.add(&read).map_err(|_| LatencyError::OutOfRange)?;
+        Ok(latency)
+    }
+
     /// The library's histogram, for serialisation.
     #[must_use]
     pub fn histogram(&self) -> &Histogram<u64> {
@@ -67,6 +97,15 @@ mod tests {
         assert_eq!(a.count(), 3);
         assert!(a.max_ns() >= 3_000_000);
         assert!((a.quantile_ns(0.5) as f64 / 2e6 - 1.0).abs() < 0.002);
+    }
+
+    #[test]
+    fn bytes_and_back_keep_every_count() {
+        let mut latency = Latency::default();
+        (1..5_000).for_each(|i| latency.record_ns(i * 1_777));
+        let back = Latency::from_bytes(&latency.to_bytes()).expect("own bytes");
+        assert_eq!(back.histogram(), latency.histogram());
+        assert!(Latency::from_bytes(b"junk").is_err());
     }
 
     #[test]
