@@ -143,7 +143,9 @@ fn decide(manifest: &Manifest, group: &Group, blocks: &[&Block], rows: &mut [Row
         let p = family.unwrap_or(p[i]);
         rows[place].p_holm = family;
         let spoiled = rows[place].checks.iter().any(|c| c.code == "L4" || c.code == "L5")
-            || rows.iter().any(|r| r.role == Role::Baseline && r.checks.iter().any(|c| c.code == "L4"));
+            || rows
+                .iter()
+                .any(|r| r.role == Role::Baseline && r.checks.iter().any(|c| c.code == "L4"));
         rows[place].verdict = Some(if spoiled {
             Verdict::Inconclusive { more_blocks: None, more_s: None }
         } else {
@@ -296,7 +298,7 @@ fn count_of(flag: &drom_store::Flag) -> CheckCount {
 fn block_checks(blocks: &[&Block], variant: &str, d: &[f64]) -> Vec<CheckCount> {
     let one = |code: &str, detail: String| CheckCount { code: code.to_owned(), count: 1, detail };
     let cold = cold(blocks, variant).map(|detail| one("W1", detail));
-    let drift = trend(d).filter(|t| t.p < 0.01).map(|t| {
+    let drift = trend(d).filter(|t| t.p < 0.001).map(|t| {
         let percent = 100.0 * (t.slope.exp() - 1.0);
         one("D1", format!("{percent:+.2} % per block (von Neumann {:.2})", t.von_neumann))
     });

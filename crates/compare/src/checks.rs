@@ -31,6 +31,7 @@ pub fn of_slice(seen: &Observed<'_>) -> Vec<Flag> {
     let checks = [
         ("L1", little(seen)),
         ("L2", client_bound(seen)),
+        ("L3", starvation(seen)),
         ("L4", wrong_answers(seen)),
         ("L5", connections(seen)),
         ("L6", disturbed(seen)),
@@ -65,33 +66,34 @@ pub fn memory_growth(before_bytes: u64, after_bytes: u64) -> Option<Flag> {
     })
 }
 
-/// N = X R. Requests under way at both ends of the window and the client's own CPU time are not gaps.
+/// N = X R, by the engine's own account of what every connection did at every moment of the window, so
+/// that requests under way at its ends are no gap. The client's own CPU time is none either.
 fn little(seen: &Observed<'_>) -> Option<String> {
     let window_s = seen.outcome.duration.as_secs_f64();
-    let answered = seen.outcome.latency.count();
-    if answered == 0 || window_s <= 0.0 {
+    if seen.outcome.latency.count() == 0 || window_s <= 0.0 {
         return Some("no answer at all".to_owned());
     }
-    let mean_s = seen.outcome.latency.mean_ns() * 1e-9;
-    let n = f64::from(seen.connections);
-    let gap = (n - answered as f64 / window_s * mean_s) / n;
-    let ends = 2.0 * mean_s / window_s;
+    let gap = seen.outcome.little_deviation();
     let client: f64 = seen.outcome.thread_cpu.iter().map(|cpu| cpu.as_secs_f64()).sum();
-    let tolerance = 0.02 + ends + client / (n * window_s);
-    (gap.abs() > tolerance).then(|| {
-        format!("{:.1} of {n} connections accounted for ({:+.1} %)", n * (1.0 - gap), -100.0 * gap)
-    })
+    let n = f64::from(seen.connections);
+    let tolerance = 0.02 + client / (n * window_s);
+    (gap.abs() > tolerance)
+        .then(|| format!("{:.1} of {n} connections accounted for", n * (1.0 - gap.abs())))
+}
+
+/// Jain's index of the answers per connection, where there were enough to tell.
+fn starvation(seen: &Observed<'_>) -> Option<String> {
+    let answers: u64 = seen.outcome.answers_per_connection.iter().sum();
+    let enough = answers >= 20 * u64::from(seen.connections);
+    let never = seen.outcome.answers_per_connection.iter().filter(|n| **n == 0).count();
+    let fairness = seen.outcome.fairness();
+    (enough && (fairness < 0.5 || never > 0))
+        .then(|| format!("{never} connections never answered, Jain's index {fairness:.2}"))
 }
 
 fn client_bound(seen: &Observed<'_>) -> Option<String> {
-    let window_s = seen.outcome.duration.as_secs_f64();
-    let busiest = seen.outcome.thread_cpu.iter().map(|cpu| cpu.as_secs_f64()).fold(0.0, f64::max);
-    if window_s > 0.0 && busiest / window_s > 0.70 {
-        return Some(format!("client thread {:.0} % busy", 100.0 * busiest / window_s));
-    }
-    let rate = seen.outcome.ok as f64 / window_s;
-    let share = rate / seen.ceiling_rps?;
-    (share > 0.5).then(|| format!("{:.0} % of the client's ceiling", 100.0 * share))
+    let verdict = drom_load::client_limited(seen.outcome, seen.ceiling_rps);
+    verdict.limited.then_some(verdict.evidence)
 }
 
 fn wrong_answers(seen: &Observed<'_>) -> Option<String> {
@@ -104,7 +106,7 @@ fn wrong_answers(seen: &Observed<'_>) -> Option<String> {
     }
     let bad_status = outcome.status.iter().filter(|(status, _)| **status >= 400);
     let by_status = bad_status.map(|(status, count)| format!("{count} x {status}"));
-    let by_error = outcome.errors.iter().map(|(kind, count)| format!("{count} x {kind:?}"));
+    let by_error = outcome.errors.iter().map(|(kind, n)| format!("{n} x {}", kind.name()));
     let what: Vec<String> = by_status.chain(by_error).collect();
     Some(format!("{} of {} failed: {}", outcome.failed, outcome.sent, what.join(", ")))
 }
@@ -143,7 +145,8 @@ fn listen_queue(seen: &Observed<'_>) -> Option<String> {
     [1.0e9, 3.0e9, 7.0e9].into_iter().find_map(|timer_ns| {
         let (low, high) = (timer_ns as u64, (timer_ns * 1.05 + quick_ns) as u64);
         let late = latency.histogram().count_between(low, high);
-        (late > 0).then(|| format!("{late} answers just over {:.0} s: a SYN sent again", timer_ns * 1e-9))
+        (late > 0)
+            .then(|| format!("{late} answers just over {:.0} s: a SYN sent again", timer_ns * 1e-9))
     })
 }
 

@@ -1,6 +1,9 @@
 //! What can go wrong with an experiment as a whole. A doubtful measurement is no error: it is a flag.
 
-use std::{io, path::{Path, PathBuf}};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -21,7 +24,13 @@ pub enum Error {
         "group {group}: `{variant}` answers {got}, but `{other}` answers {expected}; they do not do the \
          same work (set same_answer = false when that is meant)"
     )]
-    DifferentAnswers { group: String, variant: String, other: String, got: String, expected: String },
+    DifferentAnswers {
+        group: String,
+        variant: String,
+        other: String,
+        got: String,
+        expected: String,
+    },
     #[error("group {group}: only {left} left to compare after skipping; {reason}")]
     NothingLeft { group: String, left: usize, reason: String },
     #[error("the load on `{variant}` could not be run: {reason}")]

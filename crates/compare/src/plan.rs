@@ -395,7 +395,9 @@ impl Written {
         let requires = match &how.requires {
             None => Vec::new(),
             Some(OneOrMany::One(one)) => vec![fill(one)?],
-            Some(OneOrMany::Many(many)) => many.iter().map(|r| fill(r)).collect::<Result<_, _>>()?,
+            Some(OneOrMany::Many(many)) => {
+                many.iter().map(|r| fill(r)).collect::<Result<_, _>>()?
+            }
         };
         Ok(Contestant {
             name: variant.name.clone(),
@@ -414,7 +416,8 @@ impl Written {
         match self.servers.iter().find(|server| server.name == *name) {
             Some(server) => Ok((format!("server {name}"), server.how.clone())),
             None => {
-                let message = format!("`{}` names server `{name}`; no [[server]] has it", variant.name);
+                let message =
+                    format!("`{}` names server `{name}`; no [[server]] has it", variant.name);
                 Err(Error::Plan { message })
             }
         }

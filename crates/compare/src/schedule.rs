@@ -32,12 +32,33 @@ pub trait Sink {
 /// News for whoever waits.
 #[derive(Clone, Debug)]
 pub enum Progress<'a> {
-    Preflight { what: String },
-    Skipped { variant: &'a str, reason: &'a str },
-    Slice { group: &'a str, block: usize, of: usize, variant: &'a str, rps: f64, flags: &'a [Flag] },
-    Block { group: &'a str, block: usize, of: usize, elapsed_s: f64 },
+    Preflight {
+        what: String,
+    },
+    Skipped {
+        variant: &'a str,
+        reason: &'a str,
+    },
+    Slice {
+        group: &'a str,
+        block: usize,
+        of: usize,
+        variant: &'a str,
+        rps: f64,
+        flags: &'a [Flag],
+    },
+    Block {
+        group: &'a str,
+        block: usize,
+        of: usize,
+        elapsed_s: f64,
+    },
     /// The pilot is done: so many blocks are wanted, for so small an effect.
-    Planned { group: &'a str, blocks: usize, wanted: usize },
+    Planned {
+        group: &'a str,
+        blocks: usize,
+        wanted: usize,
+    },
 }
 
 /// Runs the whole experiment. What is finished is in the sink whatever is returned.
@@ -51,7 +72,7 @@ pub fn run(
 ) -> Result<End, Error> {
     let begin_s = world.now_s();
     let mut groups = plan.groups.clone();
-    let skipped = skip_missing(&mut groups, plan, sink)?;
+    let skipped = skip_missing(&mut groups, sink)?;
     let mut experiment = Experiment {
         plan,
         world,
@@ -299,7 +320,8 @@ impl Experiment<'_> {
     fn block(&mut self, index: usize, group: &Group, of: usize) -> Result<bool, Error> {
         let begin_s = self.elapsed_s();
         let mut running = Vec::new();
-        let mut work = BlockWork { index, group, of, starts: vec![], slices: vec![], latencies: vec![] };
+        let mut work =
+            BlockWork { index, group, of, starts: vec![], slices: vec![], latencies: vec![] };
         let measured = match self.plan.mode {
             Mode::Interleave => self.interleave(&mut work, &mut running),
             Mode::Fresh => self.one_after_another(&mut work, &mut running),
@@ -539,11 +561,7 @@ struct Look {
     wall_s: f64,
 }
 
-fn skip_missing(
-    groups: &mut [Group],
-    plan: &Plan,
-    sink: &mut dyn Sink,
-) -> Result<Vec<Skipped>, Error> {
+fn skip_missing(groups: &mut [Group], sink: &mut dyn Sink) -> Result<Vec<Skipped>, Error> {
     let mut skipped: Vec<Skipped> = Vec::new();
     for group in groups {
         group.contestants.retain(|contestant| {
@@ -558,7 +576,7 @@ fn skip_missing(
             false
         });
         let left = group.contestants.iter().filter(|c| !c.is_control).count();
-        if left < 2 || !group.contestants.iter().any(|c| c.name == plan.baseline) {
+        if left < 2 || !group.contestants.iter().any(|c| c.name == group.baseline) {
             let reason = skipped.iter().map(|s| format!("`{}` {}", s.variant, s.reason));
             let reason = reason.collect::<Vec<_>>().join("; ");
             return Err(Error::NothingLeft { group: group.name.clone(), left, reason });
@@ -577,11 +595,7 @@ fn is_there(what: &str) -> bool {
     folders.filter(|f| !f.is_empty()).any(|f| std::path::Path::new(f).join(what).exists())
 }
 
-fn why_it_ended(
-    wanted: &BTreeMap<&str, usize>,
-    max: usize,
-    out_of_budget: bool,
-) -> &'static str {
+fn why_it_ended(wanted: &BTreeMap<&str, usize>, max: usize, out_of_budget: bool) -> &'static str {
     if out_of_budget {
         "the time budget is used up"
     } else if wanted.values().any(|&blocks| blocks >= max) {
@@ -599,7 +613,8 @@ fn same_answer(
     if got.body == expected.body && got.status == expected.status {
         return Ok(());
     }
-    let tell = |r: &Reply| format!("{} bytes, status {}: {}", r.body.len(), r.status, beginning(&r.body));
+    let tell =
+        |r: &Reply| format!("{} bytes, status {}: {}", r.body.len(), r.status, beginning(&r.body));
     Err(Error::DifferentAnswers {
         group: group.name.clone(),
         variant: who.name.clone(),
@@ -636,7 +651,7 @@ fn load_facts(plan: &Plan) -> LoadFacts {
 
 fn told_slice(seen: &Observed<'_>, who: &Contestant, begin_s: f64) -> Slice {
     let outcome = seen.outcome;
-    let errors = outcome.errors.iter().map(|(kind, n)| (format!("{kind:?}"), *n)).collect();
+    let errors = outcome.errors.iter().map(|(kind, n)| (kind.name().to_owned(), *n)).collect();
     Slice {
         variant: who.name.clone(),
         begin_s,

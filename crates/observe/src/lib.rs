@@ -5,7 +5,9 @@ pub mod clock;
 mod cores;
 mod counters;
 mod machine;
+pub mod machine_load;
 mod process;
+pub mod thread_cpu;
 
 pub use cores::{allowed_cores, pin_current_thread};
 pub use counters::Counters;

@@ -32,17 +32,25 @@ pub const CHECKS: &[Check] = &[
         says: "rate x response time does not give the number of connections",
         story: "In a closed loop N connections are always waiting for an answer, so N = rate x mean \
                 response time (Little's law). A gap means that connections stood idle or starved, that \
-                answers are missing, or that the client was late. Tolerance: 2 %, plus what the \
-                unfinished requests at both ends of a short slice can explain, plus the client's own \
-                CPU time.",
+                answers are missing, or that the client was late. Requests under way at the ends of the \
+                slice are accounted for. Tolerance: 2 %, plus the client's own CPU time.",
     },
     Check {
         code: "L2",
         name: "client bound",
         says: "the client was (nearly) the limit; read the rate as \"at least\"",
-        story: "A client thread was busy for more than 70 % of the slice, or the rate came over half of \
-                what this client reaches against a server that does nothing. The server may be faster \
-                than shown: its rate is printed with \u{2265} and a ratio with it is a lower bound.",
+        story: "A client thread was busy for 90 % of the slice or more (waiting for a core counts as \
+                busy), or the rate came over 90 % of what this client reaches against a server that does \
+                nothing. The server may be faster than shown: its rate is printed with \u{2265} and a \
+                ratio with it is a lower bound.",
+    },
+    Check {
+        code: "L3",
+        name: "starved",
+        says: "some connections were served far less than others",
+        story: "With 20 answers or more per connection on average, some connection was never answered, or \
+                Jain's fairness index of the answers per connection fell below 0.5: keep-alive clients \
+                hold the workers and the others wait.",
     },
     Check {
         code: "L4",
@@ -105,7 +113,7 @@ pub const CHECKS: &[Check] = &[
         code: "D1",
         name: "drift",
         says: "the ratio moves in one direction over the blocks",
-        story: "Kendall's test (1 %) on the blocks' ratios in the order they ran, with Theil-Sen's slope. \
+        story: "Kendall's test (0.1 %) on the blocks' ratios in the order they ran, with Theil-Sen's slope. \
                 Pairing takes out what moves both sides; this is what moved one of them.",
     },
     Check {
@@ -113,7 +121,7 @@ pub const CHECKS: &[Check] = &[
         name: "two speeds",
         says: "starts settle at one of two speeds; one number does not tell that",
         story: "With 15 blocks or more: the best split of the blocks' ratios in two groups leaves less \
-                variance inside the groups than 99 % of normal samples would.",
+                variance inside the groups than 99.9 % of normal samples would.",
     },
     Check {
         code: "P1",
@@ -132,7 +140,8 @@ pub fn markdown() -> String {
          `crates/report/src/catalogue.rs`; a test keeps them equal.\n",
     );
     for check in CHECKS {
-        text += &format!("\n## {} {}\n\n*{}.* {}\n", check.code, check.name, check.says, check.story);
+        text +=
+            &format!("\n## {} {}\n\n*{}.* {}\n", check.code, check.name, check.says, check.story);
     }
     text
 }
@@ -154,6 +163,9 @@ mod tests {
             std::fs::write(path, markdown()).expect("writable");
         }
         let page = std::fs::read_to_string(path).expect("docs/checks.md");
-        assert!(page == markdown(), "docs/checks.md is stale: SNAP_UPDATE=1 cargo test -p drom-report");
+        assert!(
+            page == markdown(),
+            "docs/checks.md is stale: SNAP_UPDATE=1 cargo test -p drom-report"
+        );
     }
 }

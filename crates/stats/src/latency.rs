@@ -1,5 +1,7 @@
 //! The histogram of latencies: nanoseconds, 3 significant digits, one fixed layout so that any two merge.
 
+use std::sync::LazyLock;
+
 use hdrhistogram::{
     Histogram,
     serialization::{Deserializer, Serializer, V2DeflateSerializer},
@@ -17,52 +19,56 @@ pub enum LatencyError {
     OutOfRange,
 }
 
-/// Counts of latencies in nanoseconds.
-#[derive(Clone, Debug)]
-pub struct Latency(Histogram<u64>);
+/// Counts of latencies in nanoseconds. The 260 KB of buckets come with the first record: most histograms
+/// of errors and connects stay empty.
+#[derive(Clone, Debug, Default)]
+pub struct Latency(Option<Box<Histogram<u64>>>);
 
-impl Default for Latency {
-    fn default() -> Self {
-        let histogram = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3);
-        Self(histogram.expect("the bounds are constants that the library accepts"))
-    }
-}
+/// What an empty one reads from.
+static EMPTY: LazyLock<Histogram<u64>> = LazyLock::new(layout);
 
 impl Latency {
+    #[inline]
     pub fn record_ns(&mut self, latency_ns: u64) {
-        self.0.saturating_record(latency_ns);
+        self.buckets().saturating_record(latency_ns);
     }
 
     pub fn merge(&mut self, other: &Self) {
-        self.0.add(&other.0).expect("every Latency has the same layout");
+        match (&mut self.0, &other.0) {
+            (_, None) => {}
+            (None, Some(other)) => self.0 = Some(other.clone()),
+            (Some(own), Some(other)) => {
+                own.add(&**other).expect("every Latency has the same layout");
+            }
+        }
     }
 
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.0.len()
+        self.histogram().len()
     }
 
     #[must_use]
     pub fn mean_ns(&self) -> f64 {
-        self.0.mean()
+        self.histogram().mean()
     }
 
     #[must_use]
     pub fn max_ns(&self) -> u64 {
-        self.0.max()
+        self.histogram().max()
     }
 
     /// The latency that a share `quantile` (0 to 1) of the answers did not exceed.
     #[must_use]
     pub fn quantile_ns(&self, quantile: f64) -> u64 {
-        self.0.value_at_quantile(quantile)
+        self.histogram().value_at_quantile(quantile)
     }
 
     /// HdrHistogram's V2 format, deflated: what every HdrHistogram tool reads.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let written = V2DeflateSerializer::new().serialize(&self.0, &mut bytes);
+        let written = V2DeflateSerializer::new().serialize(self.histogram(), &mut bytes);
         written.expect("counts of u64 and a vector that grows cannot fail");
         bytes
     }
@@ -72,15 +78,25 @@ impl Latency {
         let read: Histogram<u64> =
             Deserializer::new().deserialize(&mut bytes).map_err(|_| LatencyError::NotHistogram)?;
         let mut latency = Self::default();
-        latency.0.add(&read).map_err(|_| LatencyError::OutOfRange)?;
+        latency.buckets().add(&read).map_err(|_| LatencyError::OutOfRange)?;
         Ok(latency)
     }
 
     /// The library's histogram, for serialisation.
     #[must_use]
     pub fn histogram(&self) -> &Histogram<u64> {
-        &self.0
+        self.0.as_deref().unwrap_or(&EMPTY)
     }
+
+    #[inline]
+    fn buckets(&mut self) -> &mut Histogram<u64> {
+        self.0.get_or_insert_with(|| Box::new(layout()))
+    }
+}
+
+fn layout() -> Histogram<u64> {
+    let histogram = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3);
+    histogram.expect("the bounds are constants that the library accepts")
 }
 
 #[cfg(test)]
