@@ -239,6 +239,9 @@ struct HowToStart {
 #[derive(Deserialize)]
 struct WrittenServer {
     name: String,
+    /// Every variant gets a process of its own; this table only says how to start it.
+    #[serde(default)]
+    each: bool,
     #[serde(flatten)]
     how: HowToStart,
     #[serde(flatten)]
@@ -340,8 +343,8 @@ impl Written {
         let of_servers = self.servers.iter().flat_map(|s| s.rest.keys().map(|k| (&s.name, k)));
         match of_variants.chain(of_servers).next() {
             Some((name, key)) => wrong(format!(
-                "`{name}` has an unknown key `{key}`; known are name, url, server, drom, define, \
-                 command, env, requires, ready"
+                "`{name}` has an unknown key `{key}`; known are name, url, server, each, drom, \
+                 define, command, env, requires, ready"
             )),
             None => Ok(()),
         }
@@ -414,6 +417,9 @@ impl Written {
             return Ok((format!("variant {}", variant.name), variant.how.clone()));
         };
         match self.servers.iter().find(|server| server.name == *name) {
+            Some(server) if server.each => {
+                Ok((format!("variant {}", variant.name), server.how.clone()))
+            }
             Some(server) => Ok((format!("server {name}"), server.how.clone())),
             None => {
                 let message =

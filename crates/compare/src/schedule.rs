@@ -3,7 +3,7 @@
 //! The schedule never looks at a result: order comes from the seed, length from the pilot's spread.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -114,7 +114,22 @@ struct Experiment<'a> {
 struct Running {
     server: ServerId,
     key: String,
+    /// Processes that stay: there when it was ready, or all through a slice. A CGI child is none.
+    residents: BTreeSet<i32>,
     pss_after_warmup: u64,
+}
+
+impl Running {
+    /// Residents that were there before the slice and are gone after it.
+    fn deaths(&mut self, before: &[Process], after: &[Process]) -> usize {
+        let pids = |list: &[Process]| list.iter().map(|p| p.pid).collect::<BTreeSet<i32>>();
+        let (before, after) = (pids(before), pids(after));
+        let dead = self.residents.iter().filter(|pid| before.contains(pid) && !after.contains(pid));
+        let deaths = dead.count();
+        self.residents.extend(before.intersection(&after));
+        self.residents.retain(|pid| after.contains(pid));
+        deaths
+    }
 }
 
 impl Experiment<'_> {
@@ -327,9 +342,8 @@ impl Experiment<'_> {
             Mode::Fresh => self.one_after_another(&mut work, &mut running),
         };
         // Whatever happened, no server outlives its block.
-        for server in running {
-            self.world.stop(server.server);
-        }
+        running.iter().for_each(|on| self.world.ask_to_stop(on.server));
+        running.iter().for_each(|on| self.world.stop(on.server));
         measured?;
         if self.stopped() {
             return Ok(false);
@@ -409,10 +423,12 @@ impl Experiment<'_> {
         }
         let server = started?;
         let ready_s = self.elapsed_s() - begin_s;
-        let processes = self.world.processes(server).len();
-        let variant = contestant.name.clone();
+        let found = self.world.processes(server);
+        let residents: BTreeSet<i32> = found.iter().map(|process| process.pid).collect();
+        let (variant, processes) = (contestant.name.clone(), residents.len());
         work.starts.push(Start { variant, begin_s, ready_s, processes });
-        running.push(Running { server, key: contestant.server.clone(), pss_after_warmup: 0 });
+        let key = contestant.server.clone();
+        running.push(Running { server, key, residents, pss_after_warmup: 0 });
         Ok(())
     }
 
@@ -447,7 +463,8 @@ impl Experiment<'_> {
         order.window = self.plan.load.warmup;
         order.settle = Duration::ZERO;
         self.load(&order, who)?;
-        running[place].pss_after_warmup = self.tree_pss(running[place].server);
+        let on = &mut running[place];
+        on.pss_after_warmup = resident_pss(&on.residents, &self.world.pss_bytes(on.server));
         Ok(())
     }
 
@@ -457,19 +474,17 @@ impl Experiment<'_> {
             .map_err(|reason| Error::Load { variant: who.name.clone(), reason })
     }
 
-    fn tree_pss(&mut self, server: ServerId) -> u64 {
-        self.world.pss_bytes(server).iter().map(|(_, bytes)| bytes).sum()
-    }
-
     /// A slice that was disturbed from outside is measured once more; both stay.
     fn slice(
         &mut self,
         work: &mut BlockWork<'_>,
-        running: &[Running],
+        running: &mut [Running],
         who: &Contestant,
         place: (u32, usize),
     ) -> Result<(), Error> {
-        let Some(server) = running.iter().find(|r| r.key == who.server) else { return Ok(()) };
+        let Some(server) = running.iter_mut().find(|r| r.key == who.server) else {
+            return Ok(());
+        };
         for attempt in 0..2 {
             if self.stopped() {
                 return Ok(());
@@ -502,7 +517,7 @@ impl Experiment<'_> {
         &mut self,
         group: &Group,
         who: &Contestant,
-        on: &Running,
+        on: &mut Running,
     ) -> Result<(Slice, Latency), Error> {
         let order = self.order(group, who, on.server);
         let before = self.look(on.server);
@@ -517,14 +532,14 @@ impl Experiment<'_> {
             client_cpu_s: after.client_cpu_s - before.client_cpu_s,
             elapsed_s: after.now_s - before.now_s,
             wall_s: after.wall_s - before.wall_s,
-            deaths: deaths(&before.processes, &after.processes),
+            deaths: on.deaths(&before.processes, &after.processes),
             ceiling_rps: self.ceilings.get(&group.connections).copied(),
         };
         let mut slice = told_slice(&seen, who, before.now_s - self.begin_s);
         // CPU time was read around settling and window; the window has its share of it.
         slice.server_cpu_s *= outcome.duration.as_secs_f64() / seen.elapsed_s.max(1e-9);
         let pss = self.world.pss_bytes(on.server);
-        slice.tree_pss_bytes = pss.iter().map(|(_, bytes)| bytes).sum();
+        slice.tree_pss_bytes = resident_pss(&on.residents, &pss);
         (slice.workers, slice.worker_pss_bytes) =
             worker_memory(&before.processes, &after.processes, &pss);
         if on.pss_after_warmup > 0 {
@@ -681,8 +696,8 @@ fn cpu_s(processes: &[Process]) -> f64 {
     processes.iter().map(|process| process.cpu_s).sum()
 }
 
-fn deaths(before: &[Process], after: &[Process]) -> usize {
-    before.iter().filter(|old| !after.iter().any(|new| new.pid == old.pid)).count()
+fn resident_pss(residents: &BTreeSet<i32>, pss: &[(i32, u64)]) -> u64 {
+    pss.iter().filter(|(pid, _)| residents.contains(pid)).map(|(_, bytes)| bytes).sum()
 }
 
 /// Workers are the processes that lived through the slice and did 1 % of its work or more.

@@ -29,6 +29,8 @@ pub trait Servers {
     fn processes(&mut self, server: ServerId) -> Vec<Process>;
     /// PSS by process.
     fn pss_bytes(&mut self, server: ServerId) -> Vec<(i32, u64)>;
+    /// Asks it to end, so that several can do so at the same time; `stop` still follows.
+    fn ask_to_stop(&mut self, _server: ServerId) {}
     /// Ends it and everything it started.
     fn stop(&mut self, server: ServerId);
 }

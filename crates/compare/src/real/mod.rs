@@ -110,6 +110,10 @@ impl Servers for RealWorld {
         pids.filter_map(|pid| Some((pid, drom_observe::memory(pid)?.pss_bytes))).collect()
     }
 
+    fn ask_to_stop(&mut self, server: ServerId) {
+        self.server(server).ask_to_stop();
+    }
+
     fn stop(&mut self, server: ServerId) {
         self.servers.retain(|(known, _)| *known != server);
     }

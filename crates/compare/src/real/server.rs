@@ -62,6 +62,10 @@ impl Server {
         self.child.id() as i32
     }
 
+    pub fn ask_to_stop(&self) {
+        signal(self.pid(), libc::SIGTERM);
+    }
+
     fn wait_until_ready(&mut self, launch: &Launch, stop: &AtomicBool) -> Result<(), String> {
         let begin_ns = clock::monotonic_ns();
         let request = Request {
@@ -103,7 +107,7 @@ impl Server {
 
     fn stop(&mut self) {
         let members = self.members();
-        signal(self.pid(), libc::SIGTERM);
+        self.ask_to_stop();
         let begin_ns = clock::monotonic_ns();
         while clock::monotonic_ns() - begin_ns < PATIENCE.as_nanos() as u64 {
             let root_ended = matches!(self.child.try_wait(), Ok(Some(_)) | Err(_));
