@@ -1,5 +1,5 @@
-//! Whole experiments in a simulated world: honesty of the verdicts, the planted faults, and what the
-//! schedule promises (fresh servers, complete blocks, the budget, Ctrl-C).
+//! Whole experiments in a simulated world: honesty of the verdicts, the planted faults, and what
+//! the schedule promises (fresh servers, complete blocks, the budget, Ctrl-C).
 
 mod simulated;
 

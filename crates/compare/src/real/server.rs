@@ -1,6 +1,7 @@
-//! One server process and everything below it: started in a session of its own on a free loopback port,
-//! polled until it answers, stopped for sure. Dropping it ends it: SIGTERM, then SIGKILL for the whole
-//! tree, also while a panic unwinds. Should the parent itself be killed, the kernel sends SIGTERM.
+//! One server process and everything below it: started in a session of its own on a free loopback
+//! port, polled until it answers, stopped for sure. Dropping it ends it: SIGTERM, then SIGKILL for
+//! the whole tree, also while a panic unwinds. Should the parent itself be killed, the kernel sends
+//! SIGTERM.
 
 use std::{
     fs::{self, File},
@@ -161,7 +162,8 @@ fn spawn(launch: &Launch, port: u16, scratch: &Path, cores: &[usize]) -> Result<
     command.args(&argv[1..]).stdin(Stdio::null()).stdout(output).stderr(errors);
     command.envs(launch.env.iter().map(|(key, value)| (key, fill(value))));
     let cores = cores.to_vec();
-    // SAFETY: between fork and exec only calls that are safe there: setsid, prctl, sched_setaffinity.
+    // SAFETY: between fork and exec only calls that are safe there: setsid, prctl,
+    // sched_setaffinity.
     unsafe {
         command.pre_exec(move || {
             libc::setsid();
@@ -241,9 +243,11 @@ mod tests {
     /// Ignores SIGTERM in the shell, so that only the sweep over the tree ends it.
     fn perl_server(status: &str) -> Launch {
         let script = format!(
-            "use IO::Socket::INET; my $l = IO::Socket::INET->new(LocalAddr => '127.0.0.1:{{port}}', \
+            "use IO::Socket::INET; my $l = IO::Socket::INET->new(LocalAddr => \
+                '127.0.0.1:{{port}}', \
              Listen => 5, ReuseAddr => 1) or die; while (my $c = $l->accept) {{ <$c>; print $c \
-             \"HTTP/1.1 {status}\\r\\nContent-Length: 2\\r\\nConnection: close\\r\\n\\r\\nok\"; close $c }}"
+             \"HTTP/1.1 {status}\\r\\nContent-Length: 2\\r\\nConnection: close\\r\\n\\r\\nok\"; \
+             close $c }}"
         );
         let shell = format!("perl -e '{}' & wait", script.replace('\'', "'\\''"));
         launch(["sh", "-c", &shell].map(str::to_owned).to_vec())
