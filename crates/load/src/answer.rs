@@ -1,9 +1,10 @@
-//! The protocol core: bytes of a connection in, events of its answers out. Pure: no sockets, no clock.
+//! The protocol core: bytes of a connection in, events of its answers out. Pure: no sockets, no
+//! clock.
 //!
 //! `Answer` is the state of one connection between two reads. The events, their order and the fault
-//! do not depend on where the reads split the stream (only bodies come in other pieces). A head that
-//! one read brings whole is parsed in place; only a split one is kept. Interim answers (1xx) are
-//! skipped. It does not decide what a fault means for the run.
+//! do not depend on where the reads split the stream (only bodies come in other pieces). A head
+//! that one read brings whole is parsed in place; only a split one is kept. Interim answers (1xx)
+//! are skipped. It does not decide what a fault means for the run.
 
 use crate::chunked::{Chunked, Piece};
 use crate::fault::Fault;

@@ -1,4 +1,5 @@
-//! The chunked transfer coding, decoded piece by piece (RFC 9112, section 7.1). Pure; keeps no bytes.
+//! The chunked transfer coding, decoded piece by piece (RFC 9112, section 7.1). Pure; keeps no
+//! bytes.
 //!
 //! Strict: sizes are 1 to 15 hexadecimal digits, every line ends in CR LF, nothing else is guessed.
 //! Extensions and trailers are skipped, within a limit.

@@ -1,9 +1,9 @@
 //! The head of an answer: its bytes in, status, framing and persistence out. Pure.
 //!
-//! Framing is strict (RFC 9112, section 6): what two readers could read in two ways is a fault, never
-//! a guess. A server sends the same head thousands of times a second (its `Date` changes once), so
-//! `Heads` keeps the last good one: bytes equal to bytes that were judged need no second judgement.
-//! The body is not this file's business.
+//! Framing is strict (RFC 9112, section 6): what two readers could read in two ways is a fault,
+//! never a guess. A server sends the same head thousands of times a second (its `Date` changes
+//! once), so `Heads` keeps the last good one: bytes equal to bytes that were judged need no second
+//! judgement. The body is not this file's business.
 
 use crate::fault::Fault;
 
@@ -73,8 +73,8 @@ impl Heads {
     }
 }
 
-/// The offset after the empty line. Faults show as early as they can: a server that speaks something
-/// else than HTTP would otherwise be waited for until the timeout.
+/// The offset after the empty line. Faults show as early as they can: a server that speaks
+/// something else than HTTP would otherwise be waited for until the timeout.
 fn head_length(bytes: &[u8]) -> Result<Option<usize>, Fault> {
     let prefix = bytes.len().min(PREFIX.len());
     if bytes[..prefix] != PREFIX[..prefix] {

@@ -1,8 +1,9 @@
-//! What one client thread does with one connection: begin a request, send, read, judge, begin again.
+//! What one client thread does with one connection: begin a request, send, read, judge, begin
+//! again.
 //!
 //! A request costs one `send` and one `recv`: the next request is written in the same turn that
-//! completes an answer, and epoll is never re-armed. Failures only mark the connection as resting, so
-//! that no chain of failures can recurse. The loop that calls this is `worker.rs`.
+//! completes an answer, and epoll is never re-armed. Failures only mark the connection as resting,
+//! so that no chain of failures can recurse. The loop that calls this is `worker.rs`.
 
 use std::{
     io::{self, Read, Write},
@@ -23,6 +24,9 @@ use crate::{
 
 /// A server that refuses is not asked again at once: its answer would be the client's CPU time.
 const REST_AFTER_CONNECT_ERROR: Duration = Duration::from_millis(10);
+
+/// Fits a segment on any common path.
+const SEGMENT_BYTES: usize = 1_200;
 
 /// All of a thread but its connections.
 pub struct Lane<'a> {
@@ -106,7 +110,8 @@ impl<'a> Lane<'a> {
             self.tally.reconnects += 1;
         }
         connection.phase = Phase::Connecting;
-        let made = connection::connect(self.plan.target.address).and_then(|stream| {
+        let one_segment = self.plan.keepalive && self.request.len() <= SEGMENT_BYTES;
+        let made = connection::connect(self.plan.target.address, one_segment).and_then(|stream| {
             self.poll.add(&stream, u64::from(connection.token))?;
             Ok(stream)
         });

@@ -50,8 +50,8 @@ impl ErrorKind {
 
 /// A finished (or interrupted) run. `sent == ok + failed + in_flight`.
 ///
-/// A request belongs to the measured window unless it ended in the warm-up: those under way when the
-/// window opened count as sent in it.
+/// A request belongs to the measured window unless it ended in the warm-up: those under way when
+/// the window opened count as sent in it.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub engine: &'static str,
@@ -70,10 +70,11 @@ pub struct Outcome {
     /// The first broken rule of the protocol, in words.
     pub first_fault: Option<crate::fault::Fault>,
     pub bytes_read: u64,
-    /// Keep-alive: from the write of the request to the last byte of the answer. Without keep-alive:
-    /// from the start of the connect.
+    /// Keep-alive: from the write of the request to the last byte of the answer. Without
+    /// keep-alive: from the start of the connect.
     pub latency: Latency,
-    /// How long requests took that ended in an error: kept apart, a refusal in 50 us is no fast answer.
+    /// How long requests took that ended in an error: kept apart, a refusal in 50 us is no fast
+    /// answer.
     pub error_latency: Latency,
     /// From the start of a connect to the connection, where it succeeded.
     pub connect: Latency,
@@ -87,6 +88,8 @@ pub struct Outcome {
     pub warmup_requests: u64,
     /// CPU time of each client thread inside the window.
     pub thread_cpu: Vec<Duration>,
+    /// Part of `thread_cpu` in which the thread only looked for answers instead of sleeping.
+    pub thread_idle_spin: Vec<Duration>,
     /// Time each client thread was runnable but had no CPU, where the kernel tells.
     pub thread_run_delay: Vec<Duration>,
     /// Share of the machine's CPU time that the hypervisor took away, where the kernel tells.
@@ -116,8 +119,8 @@ impl Outcome {
         ratio(cpu.as_secs_f64() * 1e6, (self.ok + self.failed) as f64)
     }
 
-    /// Relative deviation of the accounted from the real connection time: Little's law (N = X R) with
-    /// the client's own pauses and connects counted in R. 0 is exact.
+    /// Relative deviation of the accounted from the real connection time: Little's law (N = X R)
+    /// with the client's own pauses and connects counted in R. 0 is exact.
     #[must_use]
     pub fn little_deviation(&self) -> f64 {
         let real = self.connection_time.as_secs_f64();

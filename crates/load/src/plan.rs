@@ -21,7 +21,8 @@ pub enum Stop {
     Requests(u64),
 }
 
-/// A closed loop: every connection sends its next request when the answer to the last one is complete.
+/// A closed loop: every connection sends its next request when the answer to the last one is
+/// complete.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub target: Target,

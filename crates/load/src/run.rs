@@ -60,7 +60,6 @@ pub fn run(
             connections: share(u64::from(connections), threads, at) as u32,
             quota: quota(plan, threads, at),
             open_ns,
-            deadline_ns: deadline(plan, open_ns),
             stop,
             abort: &abort,
             live: &lives[at as usize],
@@ -108,8 +107,8 @@ fn join(handle: Result<Handle<'_>, Error>) -> Result<Report, Error> {
     handle?.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Part `at` of `whole` cut into `parts`; monotonic in `whole`, so that connections <= requests holds
-/// in each part when it holds in all.
+/// Part `at` of `whole` cut into `parts`; monotonic in `whole`, so that connections <= requests
+/// holds in each part when it holds in all.
 fn share(whole: u64, parts: u32, at: u32) -> u64 {
     whole / u64::from(parts) + u64::from(u64::from(at) < whole % u64::from(parts))
 }
@@ -118,13 +117,6 @@ fn quota(plan: &Plan, threads: u32, at: u32) -> Option<u64> {
     match plan.stop {
         Stop::Requests(requests) => Some(share(requests, threads, at)),
         Stop::After(_) => None,
-    }
-}
-
-fn deadline(plan: &Plan, open_ns: u64) -> Option<u64> {
-    match plan.stop {
-        Stop::After(duration) => Some(open_ns.saturating_add(to_ns(duration))),
-        Stop::Requests(_) => None,
     }
 }
 
@@ -158,6 +150,7 @@ fn add_up(plan: &Plan, reports: &[Report]) -> Outcome {
         outcome.answers_per_connection.extend(&report.answers_per_connection);
         outcome.warmup_requests += report.warmup_requests;
         outcome.thread_cpu.push(report.cpu.cpu);
+        outcome.thread_idle_spin.push(Duration::from_nanos(report.looked_ns));
         outcome.thread_run_delay.extend(report.cpu.run_delay);
         outcome.duration = outcome.duration.max(Duration::from_nanos(report.window_ns));
         let open = report.answers_per_connection.len() as u64;

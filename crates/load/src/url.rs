@@ -13,8 +13,8 @@ use crate::{error::Error, plan::Target};
 const TRY_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Target {
-    /// Parses `url` and looks its host up. A name with several addresses (localhost is often both ::1
-    /// and 127.0.0.1) gets the first one that accepts a connection.
+    /// Parses `url` and looks its host up. A name with several addresses (localhost is often both
+    /// ::1 and 127.0.0.1) gets the first one that accepts a connection.
     pub fn resolve(url: &str) -> Result<Self, Error> {
         let parts = Parts::parse(url)?;
         let unresolved = |source| Error::Resolve { host: parts.host.to_owned(), source };

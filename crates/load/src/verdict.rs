@@ -1,15 +1,15 @@
 //! Was the client the limit? Pure: an outcome in, a verdict with its evidence out.
 //!
-//! A closed loop whose client thread never sleeps would have sent more with a faster client: its rate
-//! is a lower bound of the server's. Time in which the thread was runnable but had no CPU counts as
-//! busy: the client, not the server, was being waited for.
+//! A closed loop whose client thread never sleeps would have sent more with a faster client: its
+//! rate is a lower bound of the server's. Time in which the thread was runnable but had no CPU
+//! counts as busy: the client, not the server, was being waited for.
 
 use std::time::Duration;
 
 use crate::outcome::Outcome;
 
-/// Above this share of the window a client thread is the limit. 100 % is never reached: the kernel's
-/// own work and steal are not charged to the thread.
+/// Above this share of the window a client thread is the limit. 100 % is never reached: the
+/// kernel's own work and steal are not charged to the thread.
 pub const PEGGED_SHARE: f64 = 0.90;
 /// Above this share it is worth a word: latencies hold some of the client's own queue.
 pub const BUSY_SHARE: f64 = 0.70;
@@ -20,7 +20,7 @@ pub const CEILING_SHARE: f64 = 0.90;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     pub limited: bool,
-    /// Of the busiest thread: share of the window on a CPU.
+    /// Of the busiest thread: share of the window on a CPU, less what it spent looking for answers.
     pub busy_share: f64,
     /// Of the same thread: share of the window runnable without a CPU.
     pub starved_share: f64,
@@ -37,17 +37,17 @@ pub fn client_limited(outcome: &Outcome, ceiling_rps: Option<f64>) -> Verdict {
     let ceiling_share = ceiling_rps.filter(|rps| *rps > 0.0).map(|rps| outcome.rate_rps() / rps);
     let pegged = busy_share + starved_share >= PEGGED_SHARE;
     let at_ceiling = ceiling_share.is_some_and(|share| share >= CEILING_SHARE);
-    let mut evidence = format!("busiest client thread {:.0} % on a CPU", busy_share * 100.0);
+    let mut evidence = format!("busiest thread {:.0} % at work", busy_share * 100.0);
     if starved_share >= 0.005 {
-        evidence += &format!(", {:.0} % waiting for one", starved_share * 100.0);
+        evidence += &format!(", {:.0} % waiting for a CPU", starved_share * 100.0);
     }
     if let Some(share) = ceiling_share {
         evidence += &format!(", rate {:.0} % of the client's ceiling", share * 100.0);
     }
     if pegged || at_ceiling {
-        evidence += ": the rate is a lower bound";
+        evidence += "; rate is a lower bound";
     } else if busy_share + starved_share >= BUSY_SHARE {
-        evidence += ": not the limit, but latencies hold some of its queue";
+        evidence += "; near its limit";
     }
     Verdict { limited: pegged || at_ceiling, busy_share, starved_share, ceiling_share, evidence }
 }
@@ -55,9 +55,11 @@ pub fn client_limited(outcome: &Outcome, ceiling_rps: Option<f64>) -> Verdict {
 fn busiest(outcome: &Outcome) -> (f64, f64) {
     let window_s = outcome.duration.as_secs_f64();
     let share = |time: Duration| if window_s > 0.0 { time.as_secs_f64() / window_s } else { 0.0 };
-    let delays = outcome.thread_run_delay.iter().copied().chain(std::iter::repeat(Duration::ZERO));
-    let threads =
-        outcome.thread_cpu.iter().zip(delays).map(|(cpu, wait)| (share(*cpu), share(wait)));
+    let threads = outcome.thread_cpu.iter().enumerate().map(|(at, cpu)| {
+        let of = |times: &[Duration]| times.get(at).copied().unwrap_or_default();
+        let work = cpu.saturating_sub(of(&outcome.thread_idle_spin));
+        (share(work), share(of(&outcome.thread_run_delay)))
+    });
     threads.max_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1))).unwrap_or_default()
 }
 
@@ -83,6 +85,16 @@ mod tests {
         assert!(client_limited(&outcome(&[100, 980], &[]), None).limited);
         assert!(!client_limited(&outcome(&[600], &[100]), None).limited);
         assert!(!client_limited(&outcome(&[], &[]), None).limited);
+    }
+
+    #[test]
+    fn looking_for_answers_is_waiting_not_work() {
+        let looking = |ms| Outcome {
+            thread_idle_spin: vec![Duration::from_millis(ms)],
+            ..outcome(&[980], &[])
+        };
+        assert!(!client_limited(&looking(300), None).limited);
+        assert!(client_limited(&looking(30), None).limited);
     }
 
     #[test]

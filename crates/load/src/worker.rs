@@ -1,9 +1,11 @@
-//! One client thread: its epoll loop over its share of the connections, from start to end of window.
+//! One client thread: its epoll loop over its share of the connections, from start to end of
+//! window.
 //!
 //! Nothing is shared with other threads but a stop flag that is read and progress that is written a
 //! few times a second. Timeouts are found by a scan each tick: a request costs no timer.
 
 use std::{
+    io,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
@@ -14,7 +16,8 @@ use crate::{
     connection::{Connection, Phase, to_ns},
     error::Error,
     lane::Lane,
-    plan::Plan,
+    patience::{LOOK_NS_MAX, Patience},
+    plan::{Plan, Stop},
     poll::Poll,
     tally::Tally,
 };
@@ -25,6 +28,8 @@ const REPORTS_MAX: usize = 256;
 /// A timeout is noticed at most a twentieth late; a stop at most this late.
 const TICK_MAX: Duration = Duration::from_millis(50);
 const TICK_MIN: Duration = Duration::from_millis(1);
+/// Between two looks, so that a sibling hyper-thread can work.
+const PAUSES_A_LOOK: u32 = 20;
 const REST_STEP: Duration = Duration::from_millis(2);
 
 /// What a thread is told.
@@ -35,7 +40,6 @@ pub struct Orders<'a> {
     pub quota: Option<u64>,
     /// When the warm-up ends.
     pub open_ns: u64,
-    pub deadline_ns: Option<u64>,
     pub stop: &'a AtomicBool,
     /// Another thread cannot go on.
     pub abort: &'a AtomicBool,
@@ -58,6 +62,7 @@ pub struct Report {
     pub connected: u32,
     pub answers_per_connection: Vec<u64>,
     pub cpu: ThreadCpu,
+    pub looked_ns: u64,
     pub steal_share: Option<f64>,
     pub window_ns: u64,
     pub accounted_ns: f64,
@@ -72,8 +77,17 @@ pub fn work(orders: &Orders<'_>) -> Result<Report, Error> {
     let now_ns = lane.now_ns;
     let connections = (0..orders.connections).map(|token| Connection::new(token, now_ns)).collect();
     let window = Window::open(now_ns);
-    let mut worker =
-        Worker { orders, lane, connections, window, warmup_requests: 0, next_tick_ns: 0 };
+    let mut worker = Worker {
+        orders,
+        lane,
+        connections,
+        window,
+        warmup_requests: 0,
+        next_tick_ns: 0,
+        patience: Patience::default(),
+        looked_ns: 0,
+        deadline_ns: None,
+    };
     worker.lane.resting = (0..orders.connections).collect();
     let ended = worker.turn();
     if let Some(error) = worker.lane.fatal.take() {
@@ -89,6 +103,11 @@ struct Worker<'a> {
     window: Window,
     warmup_requests: u64,
     next_tick_ns: u64,
+    patience: Patience,
+    /// Time spent looking in vain in this window.
+    looked_ns: u64,
+    /// When the window closes; none while it is not open, or when requests are counted.
+    deadline_ns: Option<u64>,
 }
 
 /// Where the measured window began.
@@ -110,15 +129,44 @@ impl Worker<'_> {
         while !self.is_over() {
             self.housekeep();
             let before_ns = self.lane.now_ns;
-            let longest = self.longest_wait();
-            let ready =
-                self.lane.poll.wait(longest).map_err(|source| Error::EventLoop { source })?;
+            let ready = self.wait().map_err(|source| Error::EventLoop { source })?;
             self.serve(ready, &mut buffer);
             if self.lane.now_ns == before_ns {
                 self.lane.now_ns = monotonic_ns();
             }
         }
         Ok(())
+    }
+
+    #[inline]
+    fn wait(&mut self) -> io::Result<usize> {
+        if self.patience.looks() {
+            let ready = self.look()?;
+            self.patience.learn(ready > 0);
+            if ready > 0 {
+                return Ok(ready);
+            }
+        }
+        let longest = self.longest_wait();
+        self.lane.poll.wait(longest)
+    }
+
+    /// Looks for reports for a moment without sleeping; that time is not work and is told apart.
+    fn look(&mut self) -> io::Result<usize> {
+        let mut ready = self.lane.poll.wait(Duration::ZERO)?;
+        if ready > 0 {
+            return Ok(ready);
+        }
+        let (began_ns, mut looked_ns) = (monotonic_ns(), 0);
+        while ready == 0 && looked_ns < LOOK_NS_MAX {
+            for _ in 0..PAUSES_A_LOOK {
+                std::hint::spin_loop();
+            }
+            ready = self.lane.poll.wait(Duration::ZERO)?;
+            looked_ns = monotonic_ns() - began_ns;
+        }
+        self.looked_ns += looked_ns;
+        Ok(ready)
     }
 
     /// A socket has one report a round and none after its close, so that no report can be stale.
@@ -135,7 +183,7 @@ impl Worker<'_> {
     }
 
     fn is_past_deadline(&self) -> bool {
-        self.orders.deadline_ns.is_some_and(|deadline_ns| self.lane.now_ns >= deadline_ns)
+        self.deadline_ns.is_some_and(|deadline_ns| self.lane.now_ns >= deadline_ns)
     }
 
     fn is_over(&self) -> bool {
@@ -171,11 +219,15 @@ impl Worker<'_> {
         self.lane.tally.sent = in_flight;
         self.lane.left = self.lane.left.map(|left| left.saturating_sub(in_flight));
         self.lane.measuring = true;
+        self.looked_ns = 0;
         for connection in &mut self.connections {
             connection.answers = 0;
             connection.accounted_to_ns = self.lane.now_ns;
         }
         self.window = Window::open(self.lane.now_ns);
+        if let Stop::After(duration) = self.orders.plan.stop {
+            self.deadline_ns = Some(self.lane.now_ns.saturating_add(to_ns(duration)));
+        }
     }
 
     fn wake_resting(&mut self) {
@@ -206,7 +258,7 @@ impl Worker<'_> {
 
     fn longest_wait(&self) -> Duration {
         let mut until_ns = self.next_tick_ns;
-        if let Some(deadline_ns) = self.orders.deadline_ns {
+        if let Some(deadline_ns) = self.deadline_ns {
             until_ns = until_ns.min(deadline_ns);
         }
         if !self.lane.measuring {
@@ -234,6 +286,7 @@ impl Worker<'_> {
             connected: self.connections.iter().filter(|c| c.established).count() as u32,
             answers_per_connection: self.connections.iter().map(|c| c.answers).collect(),
             cpu: ThreadCpu::own().since(window.cpu),
+            looked_ns: self.looked_ns,
             steal_share: machine.and_then(|(now, opened)| now.steal_share_since(opened)),
             window_ns: end_ns.saturating_sub(window.opened_ns),
             accounted_ns: self.lane.tally.accounted_ns() + rest_ns,

@@ -65,7 +65,11 @@ fn read(method: &str, reads: &[&[u8]], close: bool) -> Story {
 
 const STREAMS: &[(&str, &[u8])] = &[
     ("GET", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"),
-    ("GET", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 404 No\r\nContent-Length: 1\r\n\r\nx"),
+    (
+        "GET",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n\
+          HTTP/1.1 404 No\r\nContent-Length: 1\r\n\r\nx",
+    ),
     ("GET", b"HTTP/1.1 100 Go\r\n\r\nHTTP/1.1 103 Hint\r\nLink: x\r\n\r\nHTTP/1.1 204 No\r\n\r\n"),
     (
         "GET",
@@ -74,7 +78,11 @@ const STREAMS: &[(&str, &[u8])] = &[
     ),
     ("GET", b"HTTP/1.0 200 OK\r\nA: b\r\n\r\nuntil the close"),
     ("GET", b"HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 2\r\n\r\nok"),
-    ("HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"),
+    (
+        "HEAD",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n\
+          HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+    ),
     ("GET", b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbye"),
     ("GET", b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
     ("GET", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n"),
@@ -185,7 +193,10 @@ proptest! {
 
     #[test]
     fn good_answers_come_out_as_they_went_in(
-        answers in prop::collection::vec((200u16..600, prop::collection::vec(any::<u8>(), 0..40), any::<bool>()), 1..5),
+        answers in prop::collection::vec(
+            (200u16..600, prop::collection::vec(any::<u8>(), 0..40), any::<bool>()),
+            1..5,
+        ),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
     ) {
         let mut stream = Vec::new();

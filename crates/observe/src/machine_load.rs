@@ -1,4 +1,5 @@
-//! What the whole machine was doing between two readings: CPU time, steal, run queue (`/proc/stat`).
+//! What the whole machine was doing between two readings: CPU time, steal, run queue
+//! (`/proc/stat`).
 
 /// One reading. Ticks are summed over all CPUs since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
