@@ -6,8 +6,8 @@ mod cores;
 mod counters;
 mod machine;
 pub mod machine_load;
-mod process;
 pub mod memory;
+mod process;
 pub mod thread_cpu;
 
 pub use cores::{allowed_cores, pin_current_thread};
