@@ -3,6 +3,8 @@ package Apache2::Response;
 use strict;
 use warnings;
 
+use Drom::Request ();
+
 our $VERSION = '2.000012';
 
 package Apache2::RequestRec;
@@ -141,6 +143,7 @@ sub cgi_header_line {
     elsif ($key eq 'content-type') { $r->content_type($value) }
     elsif ($key eq 'content-length') { $r->set_content_length($value) }
     elsif ($key eq 'set-cookie') { $r->err_headers_out->add($name, $value) }
+    elsif ($key eq 'location') { $r->headers_out->set($name, $value) }
     elsif ($key eq 'last-modified') { cgi_last_modified($r, $value) }
     else { $r->headers_out->add($name, $value) }
     return;
