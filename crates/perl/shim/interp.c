@@ -431,11 +431,26 @@ static CV *sub_of(SV *handler)
     return SvTYPE(handler) == SVt_PVAV ? (CV *)AvARRAY((AV *)handler)[0] : (CV *)handler;
 }
 
+/* Where stacks say that a handler was called. CGI::Carp and its like do not count an eval in a file of this
+ * name as the user's own, which decides whether fatalsToBrowser shows anything. */
+static COP *caller_place(pTHX)
+{
+    static COP place;
+    if (!CopFILE(&place)) {
+        place = PL_compiling;
+        CopFILE_set(&place, "drom/ModPerl/RegistryCooker.pm");
+        CopSTASH_set(&place, PL_defstash);
+        CopLINE_set(&place, 1);
+    }
+    return &place;
+}
+
 static void do_run(pTHX_ void *argument)
 {
     struct run *run = argument;
     CV *cv = sub_of(run->handler);
     dSP;
+    PL_curcop = caller_place(aTHX);
     ENTER;
     SAVETMPS;
     PUSHMARK(SP);
@@ -541,6 +556,7 @@ void drom_run(void *handler, uint64_t r, int flags, const char *directory, drom_
     drom.request = drom_request_object(aTHX_ flags & DROM_MOD_PERL_1 ? "Apache" : "Apache2::RequestRec");
     keep(aTHX_ &kept, r, flags, directory);
     protect(aTHX_ do_run, &run, out);
+    PL_curcop = &PL_compiling;
     run_ends(aTHX_ handler, out);
     if (out->end == DROM_RETURNED)
         out->status = run.status;

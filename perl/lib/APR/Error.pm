@@ -9,6 +9,14 @@ use overload
     nomethod => \&fallback, bool => sub { 1 }, '==' => \&equal, '!=' => sub { !equal(@_) },
     '0+' => sub { $_[0]{rc} }, '""' => \&str, 'eq' => sub { str($_[0]) eq "$_[1]" };
 
+my %TEXT = (
+    20014 => 'Internal error (specific information not available)',
+    20023 => 'The given path was above the root path',
+    70007 => 'The timeout specified has expired',
+    70014 => 'End of file found',
+    70023 => 'This function has not been implemented on this platform',
+);
+
 sub new { my ($class, %self) = @_; return bless {%self}, $class }
 
 sub equal {
@@ -30,8 +38,7 @@ sub func { return $_[0]{func} }
 # The text of a status: APR's own begin at 20000, system errors are errno.
 sub strerror {
     my ($rc) = @_;
-    return 'End of file found' if $rc == 70014;
-    return 'The timeout specified has expired' if $rc == 70007;
+    return $TEXT{$rc} if $TEXT{$rc};
     return "APR error $rc" if $rc >= 20000;
     local $! = $rc;
     return "$!";

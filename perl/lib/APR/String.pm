@@ -24,7 +24,8 @@ sub format_size {
 sub small {
     my ($size, $rest, $unit) = @_;
     my $tenths = int(($rest * 5 + 256) / 512);
-    return $tenths >= 10 ? sprintf('%d.%d%s', $size + 1, 0, $unit) : sprintf('%d.%d%s', $size, $tenths, $unit);
+    ($size, $tenths) = ($size + 1, 0) if $tenths >= 10;
+    return sprintf '%d.%d%s', $size, $tenths, $unit;
 }
 
 1;

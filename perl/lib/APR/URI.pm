@@ -6,7 +6,8 @@ use warnings;
 our $VERSION = '0.009000';
 
 my @PARTS = qw(scheme hostinfo user password hostname port path query fragment);
-my %PORT = (ftp => 21, ssh => 22, telnet => 23, gopher => 70, http => 80, pop => 110, nntp => 119, imap => 143,
+my %PORT = (ftp => 21, ssh => 22, telnet => 23, gopher => 70, http => 80, pop => 110, nntp => 119,
+    imap => 143,
     prospero => 191, wais => 210, ldap => 389, https => 443, rtsp => 554, snews => 563, acap => 674,
     nfs => 2049, tip => 3372, sip => 5060);
 
@@ -27,10 +28,11 @@ sub split_host {
     my ($info, $host) = $self->{hostinfo} =~ /^(?:(.*)@)?(.*)$/;
     @$self{qw(user password)} = split /:/, $info, 2 if defined $info;
     @$self{qw(hostname port)} = $host =~ /^(\[[^]]*\]|[^:]*)(?::(\d*))?$/;
+    $self->{hostname} =~ s/^\[(.*)\]$/$1/ if defined $self->{hostname};
     return;
 }
 
-for my $part (grep { $_ ne 'port' } @PARTS) {
+for my $part (@PARTS) {
     no strict 'refs';
     *$part = sub {
         my ($self, @new) = @_;
@@ -40,21 +42,14 @@ for my $part (grep { $_ ne 'port' } @PARTS) {
     };
 }
 
-sub port {
-    my ($self, @new) = @_;
-    my $old = length($self->{port} // '') ? $self->{port} : port_of_scheme($self->{scheme} // '');
-    $self->{port} = $new[0] if @new;
-    return $old || undef;
-}
-
-sub rpath { my ($self) = @_; return defined $self->{path} ? $self->unparse(1) : undef }
+sub rpath { return $_[0]{path} }
 sub is_initialized { return 1 }
 sub port_of_scheme { return $PORT{lc $_[-1]} // 0 }
 
 # Bits: 1 no site, 2 no user, 4 no password, 8 password readable, 16 no path, 32 no query.
 sub unparse {
     my ($self, $omit) = @_;
-    $omit //= 0;
+    $omit //= 4;
     my $text = $omit & 1 ? '' : $self->site($omit);
     return $text if $omit & 16;
     $text .= $self->{path} // '';
@@ -65,9 +60,10 @@ sub unparse {
 
 sub site {
     my ($self, $omit) = @_;
-    return '' unless defined $self->{hostname};
-    my $text = defined $self->{scheme} ? "$self->{scheme}://" : '//';
-    $text .= $self->login($omit) . $self->{hostname};
+    my $scheme = defined $self->{scheme} ? "$self->{scheme}:" : '';
+    return $scheme unless defined $self->{hostname};
+    my $host = $self->{hostname} =~ /:/ ? "[$self->{hostname}]" : $self->{hostname};
+    my $text = "$scheme//" . $self->login($omit) . $host;
     my $port = $self->{port} // '';
     $text .= ":$port" if length $port && $port != port_of_scheme($self->{scheme} // '');
     return $text;

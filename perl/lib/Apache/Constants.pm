@@ -26,7 +26,8 @@ config: DECLINE_CMD=-2
 types: DIR_MAGIC_TYPE=httpd/unix-directory
 override: OR_NONE=0 OR_LIMIT=1 OR_OPTIONS=2 OR_FILEINFO=4 OR_AUTHCFG=8 OR_INDEXES=16 OR_UNSET=32 OR_ALL=31
     ACCESS_CONF=64 RSRC_CONF=128
-args_how: RAW_ARGS=0 TAKE1=1 TAKE2=2 ITERATE=3 ITERATE2=4 FLAG=5 NO_ARGS=6 TAKE12=7 TAKE3=8 TAKE23=9 TAKE123=10
+args_how: RAW_ARGS=0 TAKE1=1 TAKE2=2 ITERATE=3 ITERATE2=4 FLAG=5 NO_ARGS=6 TAKE12=7 TAKE3=8
+    TAKE23=9 TAKE123=10
 TABLE
 
 # Every HTTP_ name of the second generation belongs to :http and :response too.
@@ -45,7 +46,7 @@ my %ALSO = (
     common   => [qw(REDIRECT DOCUMENT_FOLLOWS)],
 );
 for my $group (sort keys %ALSO) {
-    Drom::Constants::alias(__PACKAGE__, $group, $_, $_) for @{$ALSO{$group}};
+    Drom::Constants::alias(__PACKAGE__, $group, $_) for @{$ALSO{$group}};
 }
 
 sub import { my $class = shift; return Drom::Constants::import_into($class, scalar caller, @_) }

@@ -17,7 +17,8 @@ sub tmpfile {
     require Fcntl;
     for (1 .. 100) {
         my $name = sprintf '%s/drom-%d-%d-%d', $ENV{TMPDIR} // '/tmp', $$, time, $number++;
-        my $file = $class->SUPER::new($name, Fcntl::O_RDWR() | Fcntl::O_CREAT() | Fcntl::O_EXCL(), 0600) or next;
+        my $how = Fcntl::O_RDWR() | Fcntl::O_CREAT() | Fcntl::O_EXCL();
+        my $file = $class->SUPER::new($name, $how, 0600) or next;
         my $r = Drom::Request::current();
         $r->pool->cleanup_register(sub { unlink $name }) if $r;
         return wantarray ? ($name, $file) : $file;

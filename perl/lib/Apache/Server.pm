@@ -9,7 +9,8 @@ use Apache2::ServerRec ();
 use Apache2::ServerUtil ();
 
 our @ISA = ('Apache2::ServerRec');
-our $CWD = Apache2::ServerUtil::server_root();
+require Cwd;
+our $CWD = Cwd::getcwd();
 our ($Starting, $ReStarting) = (0, 0);
 
 1;

@@ -20,7 +20,7 @@ sub escape_html { return Apache2::Util::escape_html(@_) }
 sub escape_uri { return Apache2::Util::escape_path(@_) }
 sub unescape_uri { return Apache2::Util::unescape_path($_[0], 0) }
 sub unescape_uri_info { return Apache2::Util::unescape_path($_[0], 1) }
-sub parsedate { return int(APR::Date::parse_http($_[0]) / 1_000_000) }
+sub parsedate { return APR::Date::parse_http($_[0]) }
 sub ht_time { return Apache2::Util::ht_time(@_) }
 sub size_string { return APR::String::format_size(@_) }
 sub validate_password { return APR::Util::password_validate(@_) }

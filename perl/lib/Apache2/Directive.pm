@@ -6,7 +6,8 @@ use warnings;
 our $VERSION = '2.000012';
 
 require Carp;
-Carp::croak('Apache2::Directive: not supported by this server; keep settings in PerlSetVar and ask $r->dir_config');
+Carp::croak('Apache2::Directive: not supported by this server; '
+    . 'keep settings in PerlSetVar and ask $r->dir_config');
 
 1;
 

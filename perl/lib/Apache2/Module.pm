@@ -6,7 +6,8 @@ use warnings;
 our $VERSION = '2.000012';
 
 # What this server does under the names of the modules that do it in Apache.
-my %LOADED = map { $_ => 1 } qw(core http_core prefork mod_so mod_mime mod_dir mod_alias mod_env mod_log_config
+my %LOADED = map { $_ => 1 } qw(core http_core prefork mod_so mod_mime mod_dir mod_alias mod_env
+    mod_log_config
     mod_cgi mod_include mod_perl mod_setenvif);
 
 # 1 or 0; a name may end with .c.
@@ -26,7 +27,8 @@ sub get_config { return undef }
 
 sub add {
     require Drom::Request;
-    Drom::Request::unsupported('Apache2::Module::add (directives in Perl)', 'use PerlSetVar and $r->dir_config');
+    Drom::Request::unsupported('Apache2::Module::add (directives in Perl)',
+        'use PerlSetVar and $r->dir_config');
 }
 
 1;

@@ -111,14 +111,14 @@ sub condition_time {
     my ($r, $name) = @_;
     my $text = $r->header_in($name) // return 0;
     require APR::Date;
-    return int(APR::Date::parse_http($text) / 1_000_000);
+    return APR::Date::parse_http($text);
 }
 
 sub last_modified {
     my ($r) = @_;
     my $text = $r->header_out('Last-Modified') // return $r->mtime || $r->request_time || time;
     require APR::Date;
-    return int(APR::Date::parse_http($text) / 1_000_000);
+    return APR::Date::parse_http($text);
 }
 
 # ---- a head as CGI scripts write it ----------------------------------------------------------------
@@ -152,7 +152,7 @@ sub cgi_header_line {
 sub cgi_last_modified {
     my ($r, $value) = @_;
     require APR::Date;
-    my $time = int(APR::Date::parse_http($value) / 1_000_000) or return;
+    my $time = APR::Date::parse_http($value) or return;
     $r->set_last_modified($time);
     return;
 }

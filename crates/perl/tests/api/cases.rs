@@ -336,8 +336,17 @@ fn logging() {
     assert_eq!(
         texts,
         [
-            "s", "made", "ab", "w", "access to /f failed for 192.0.2.7, reason: why", "e", "f", "g", "h",
-            "(2)No such file or directory: gone", "fine"
+            "s",
+            "made",
+            "ab",
+            "w",
+            "access to /f failed for 192.0.2.7, reason: why",
+            "e",
+            "f",
+            "g",
+            "h",
+            "(2)No such file or directory: gone",
+            "fine"
         ]
     );
 }
@@ -483,8 +492,6 @@ fn constants() {
         {{ package Plain; Apache2::Const->import; }} is(Plain::NOT_FOUND(), 404, 'no name means :common');
         {{ package Nothing; Apache2::Const->import(-compile => ':http'); }}
         ok(!defined &Nothing::HTTP_OK, '-compile imports nothing');
-        is(eval 'package Old; use Apache::Constants qw(:common :response :methods :options REDIRECT);
-            join ",", OK, DECLINED, NOT_FOUND, REDIRECT, M_POST, OPT_EXECCGI, HTTP_OK' // $@, 'x', 'old') if 0;
         is(eval('package Old; use Apache::Constants qw(:common :response :methods :options :http REDIRECT);
             join ",", OK, DECLINED, NOT_FOUND, REDIRECT, M_POST, OPT_EXECCGI, HTTP_NOT_FOUND') // $@,
             '0,-1,404,302,2,8,404', 'Apache::Constants');
@@ -499,9 +506,9 @@ fn apr_tables() {
         require APR::Table;
         my $t = APR::Table::make($r->pool, 5);
         $t->set(one => 1); $t->add(Two => 2); $t->add(two => 22); $t->merge(two => 'm');
-        is($t->get('ONE'), 1, 'get'); is(join(',', $t->get('two')), '2, m', 'merge joins the first') if 0;
+        is($t->get('ONE'), 1, 'get'); is(join('|', $t->get('two')), '2, m|22', 'merge joins the first');
         my @all; while (my ($k, $v) = each %$t) { push @all, "$k=$v" }
-        like("@all", qr/^one=1 Two=2/, 'each');
+        is("@all", 'one=1 Two=2, m two=22', 'each');
         $t->clear; $t->add(a => 1); $t->add(b => 2); $t->add(A => 3);
         @all = (); while (my ($k, $v) = each %$t) { push @all, "$k=$v" }
         is("@all", 'a=1 b=2 A=3', 'each meets every entry');
@@ -511,7 +518,8 @@ fn apr_tables() {
         @all = (); $t->do(sub { push @all, "@_"; 0 }); is("@all", 'a 1', 'do stops');
         eval { $t->do(sub { die "in do\n" }) }; is($@, "in do\n", 'die in do');
         my $u = $t->copy; $u->unset('a'); is(scalar $u->get('a'), undef, 'unset'); is(join(',', $t->get('a')), '1,3', 'copy');
-        my $o = $t->overlay($u); is(join(',', $o->get('b')), '2,2', 'overlay');
+        my $o = $t->overlay($u); is(join(',', $o->get('a')), '1,3', 'overlay');
+        my $v = APR::Table::make(); $v->add(a => 'v'); is(scalar $t->overlay($v)->get('a'), 'v', 'the other first');
         $o->compress(APR::Table::OVERLAP_TABLES_MERGE); is($o->get('b'), '2, 2', 'compress');
         $t->overlap($u, APR::Table::OVERLAP_TABLES_SET); is(join(',', $t->get('b')), '2', 'overlap');
         $t->{c} = 'd'; is($t->{C}, 'd', 'as a hash'); ok(exists $t->{c}, 'exists'); delete $t->{c};
@@ -520,7 +528,7 @@ fn apr_tables() {
         tie my %tied, 'APR::Table', $t; $tied{x} = 1; is($t->get('X'), 1, 'tie');
         eval { $t->get }; like($@, qr/usage/, 'usage');
         $t->set(bytes => "a\0b\xff"); is($t->get('bytes'), "a\0b\xff", 'bytes');
-        is(ref Apache::Table->can('new') ? 1 : 1, 1, 'x'); require Apache::Table;
+        require Apache::Table;
         my $old = Apache::Table->new($r, 3); $old->add(k => 'v'); is($old->get('K'), 'v', 'Apache::Table');
         "#,
         &mut Fake::get("/"),
@@ -546,19 +554,21 @@ fn apr_modules() {
         r#"
         require APR::Date; require APR::URI; require APR::Util; require APR::Error; require APR::String;
         require APR::UUID; require APR::Base64; require APR::Finfo; require Apache::Util;
-        is(APR::Date::parse_http($_), 784111777000000, $_) for 'Sun, 06 Nov 1994 08:49:37 GMT',
+        is(APR::Date::parse_http($_), 784111777, $_) for 'Sun, 06 Nov 1994 08:49:37 GMT',
             'Sunday, 06-Nov-94 08:49:37 GMT', 'Sun Nov  6 08:49:37 1994';
         is(APR::Date::parse_http('x'), 0, 'no date');
-        is(APR::Date::parse_rfc('Sun, 06 Nov 1994 10:49:37 +0200'), 784111777000000, 'parse_rfc');
+        is(APR::Date::parse_rfc('Sun, 06 Nov 1994 10:49:37 +0200'), 784111777, 'parse_rfc');
         my $u = APR::URI->parse($r->pool, 'https://u:p@h.org:8443/a/b?q=1#f');
         is($u->scheme, 'https', 'scheme'); is($u->user, 'u', 'user'); is($u->password, 'p', 'password');
         is($u->hostname, 'h.org', 'hostname'); is($u->port, 8443, 'port'); is($u->path, '/a/b', 'path');
         is($u->query, 'q=1', 'query'); is($u->fragment, 'f', 'fragment'); is($u->hostinfo, 'u:p@h.org:8443', 'info');
-        is($u->unparse, 'https://u:XXXXXXXX@h.org:8443/a/b?q=1#f', 'unparse hides the password');
+        is($u->unparse, 'https://u@h.org:8443/a/b?q=1#f', 'unparse omits the password');
+        is($u->unparse(2), 'https://:XXXXXXXX@h.org:8443/a/b?q=1#f', 'or hides it');
         $u->port(443); is($u->unparse(2 | 4), 'https://h.org/a/b?q=1#f', 'the usual port');
-        is(APR::URI->parse($r->pool, 'http://h/')->port, 80, 'default port');
+        is(APR::URI->parse($r->pool, 'http://h/')->port, undef, 'no port');
+        is(APR::URI->parse($r->pool, 'http://[::1]:80/')->hostname, '::1', 'an IPv6 address');
         is(APR::URI::port_of_scheme('ftp'), 21, 'port_of_scheme');
-        is(APR::Util::password_validate('secret', '$apr1$abcdefgh$L04NsaBr96MLeLN6Ugkis.') ? 1 : 0, 1, 'apr1') if 0;
+        is(APR::Util::password_validate('secret', '$apr1$abcdefgh$h9FWgUz3n9YxylKLlR5SQ/'), 1, 'apr1');
         is(APR::Util::password_validate('password', '{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g='), 1, 'SHA');
         is(APR::Util::password_validate('x', '{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g='), 0, 'SHA of another');
         my $e = APR::Error->new(rc => 2, func => 'f'); ok($e == 2, 'error'); like("$e", qr/f: \(2\) No such file/, 'text');
@@ -641,7 +651,8 @@ fn cgi_takes_an_upload() {
          form-data; name=\"f\"; filename=\"a.bin\"\r\nContent-Type: text/x\r\n\r\n{content}\r\n--XX--\r\n"
     );
     let mut fake = Fake::post("/up", "multipart/form-data; boundary=XX", body.as_bytes());
-    let script = "use CGI; my $q = CGI->new; my $f = $q->upload('f'); my $all = do { local $/; <$f> };
+    let script =
+        "use CGI; my $q = CGI->new; my $f = $q->upload('f'); my $all = do { local $/; <$f> };
         print $q->header, join '|', scalar $q->param('t'), scalar $q->param('f'), length $all,
         $q->uploadInfo($f)->{'Content-Type'};";
     assert_eq!(Perl::start().script(script, &mut fake), End::Returned(1));
@@ -670,13 +681,19 @@ fn cgi_carp_shows_the_error() {
     let page = custom.map(|(_, text)| text.as_str()).unwrap_or_default();
     assert!(page.starts_with("500 ") && page.contains("broken here"), "{page}");
     let mut late = Fake::get("/");
-    perl.script("use CGI::Carp 'fatalsToBrowser'; $_[0]->print('some'); die 'broken late';", &mut late);
+    perl.script(
+        "use CGI::Carp 'fatalsToBrowser'; $_[0]->print('some'); die 'broken late';",
+        &mut late,
+    );
     assert!(late.shown().starts_with("some") && late.shown().contains("broken late"));
 }
 
 fn stale_requests_die() {
     let mut perl = Perl::start();
-    perl.check("our $kept = $r; our $c = $r->connection; our $t = $r->headers_in;", &mut Fake::get("/one"));
+    perl.check(
+        "our $kept = $r; our $c = $r->connection; our $t = $r->headers_in;",
+        &mut Fake::get("/one"),
+    );
     perl.check(
         r#"
         dies(sub { $main::kept->uri }, qr/request is over/, 'a field');
@@ -733,7 +750,10 @@ fn deaths_have_text() {
     let rude = "package E3 { use overload '\"\"' => sub { die 'no' } } die bless {}, 'E3'";
     assert!(died(&mut perl, rude).contains("class E3"));
     assert!(died(&mut perl, "my $x = undef; $x->method").contains("undefined value"));
-    assert!(died(&mut perl, "local $SIG{__DIE__} = sub { die \"wrapped: $_[0]\" }; die 'x'").contains("wrapped: x"));
+    assert!(
+        died(&mut perl, "local $SIG{__DIE__} = sub { die \"wrapped: $_[0]\" }; die 'x'")
+            .contains("wrapped: x")
+    );
     let leaves = "package E4 { use overload '\"\"' => sub { exit 4 } } die bless {}, 'E4'";
     assert_eq!(perl.script(leaves, &mut Fake::get("/")), End::Exited(4));
     perl.check("is(1, 1, 'the interpreter lives');", &mut Fake::get("/"));
@@ -767,8 +787,13 @@ fn reopened_stdout_ends_with_the_request() {
     assert_eq!(fake.shown(), "a");
     assert_eq!(std::fs::read_to_string(&name).expect("the script made it"), "to the file");
     std::fs::remove_file(&name).expect("it is there");
-    for script in ["close STDOUT", "my $t = ''; close STDOUT; open STDOUT, '>', \\$t; print 'memory'",
-        "local *STDOUT; open STDOUT, '>', '/dev/null'; print 'local'", "select STDERR", "close STDIN"] {
+    for script in [
+        "close STDOUT",
+        "my $t = ''; close STDOUT; open STDOUT, '>', \\$t; print 'memory'",
+        "local *STDOUT; open STDOUT, '>', '/dev/null'; print 'local'",
+        "select STDERR",
+        "close STDIN",
+    ] {
         perl.script(script, &mut Fake::get("/"));
         let mut fake = Fake::get("/");
         perl.script("print 'works'; print scalar(defined <STDIN>) ? 'data' : 'end';", &mut fake);
@@ -810,7 +835,10 @@ fn output_is_sent_when_asked() {
     assert!(fake.flushes.is_empty(), "$| ended with its request");
     let mut broken = Fake::get("/");
     broken.print_errno = Some(libc::EPIPE);
-    perl.check("ok(!print('x'), 'print fails'); dies(sub { $r->print('x') }, qr/print/, 'r');", &mut broken);
+    perl.check(
+        "ok(!print('x'), 'print fails'); dies(sub { $r->print('x') }, qr/print/, 'r');",
+        &mut broken,
+    );
 }
 
 fn tied_handles() {
@@ -877,7 +905,11 @@ fn end_blocks_of_a_script() {
         perl.run(handler, flags(), &mut fake);
         assert_eq!(fake.shown(), "runend", "{target}");
     }
-    let source = drom_perl::Source { package: "Bad", text: b"package Bad; BEGIN { exit 2 }", directory: None };
+    let source = drom_perl::Source {
+        package: "Bad",
+        text: b"package Bad; BEGIN { exit 2 }",
+        directory: None,
+    };
     assert!(perl.interpreter.compile(&source).is_err());
 }
 
@@ -903,10 +935,15 @@ fn handlers_and_methods() {
         ("Free::sub", "free", -1),
         ("sub { $_[0]->print('anonymous'); 0 }", "anonymous", 0),
     ] {
-        let (handler, method) = perl.interpreter.resolve(name).unwrap_or_else(|e| panic!("{name}: {}", text(&e)));
+        let (handler, method) =
+            perl.interpreter.resolve(name).unwrap_or_else(|e| panic!("{name}: {}", text(&e)));
         let mut fake = Fake::get("/");
         let outcome = perl.run(handler, RunFlags { method, ..flags() }, &mut fake);
-        assert_eq!((outcome.end, fake.shown()), (End::Returned(status), shown.to_owned()), "{name}");
+        assert_eq!(
+            (outcome.end, fake.shown()),
+            (End::Returned(status), shown.to_owned()),
+            "{name}"
+        );
     }
     let missing = perl.interpreter.resolve("No::Such").expect_err("there is none");
     assert!(text(&missing).contains("No/Such.pm"), "{}", text(&missing));
@@ -933,13 +970,18 @@ fn registries_in_perl() {
         ("ModPerl::PerlRun", "run 1", "ModPerl::ROOT::ModPerl::PerlRun::tmp_drom"),
         ("Apache::Registry", "run 2", "Apache::ROOT::reg"),
     ] {
-        let (handler, method) = perl.interpreter.resolve(class).unwrap_or_else(|e| panic!("{}", text(&e)));
+        let (handler, method) =
+            perl.interpreter.resolve(class).unwrap_or_else(|e| panic!("{}", text(&e)));
         for (want, target, status) in [("run 1", "/reg", 0), (second, "/reg?x", 201)] {
             let mut fake = Fake::get(target);
             fake.set(Text::Filename, &name);
             fake.set(Text::PathInfo, "");
             let outcome = perl.run(handler, RunFlags { method, ..flags() }, &mut fake);
-            assert_eq!((outcome.end, fake.shown()), (End::Returned(status), want.to_owned()), "{class}");
+            assert_eq!(
+                (outcome.end, fake.shown()),
+                (End::Returned(status), want.to_owned()),
+                "{class}"
+            );
         }
         perl.check(
             &format!("my $o = {class}->new($r); $o->{{FILENAME}} = '{name}'; like($o->make_namespace, qr/^{package}/, 'p');"),
@@ -950,15 +992,28 @@ fn registries_in_perl() {
     let (handler, method) = perl.interpreter.resolve("ModPerl::PerlRun").expect("it is loaded");
     let mut fake = Fake::get("/");
     fake.set(Text::Filename, &name);
-    assert_eq!(perl.run(handler, RunFlags { method, ..flags() }, &mut fake).end, End::Returned(500));
-    assert!(fake.logged[0].1.contains("syntax error") && fake.logged[0].1.contains(&name), "{:?}", fake.logged);
+    assert_eq!(
+        perl.run(handler, RunFlags { method, ..flags() }, &mut fake).end,
+        End::Returned(500)
+    );
+    assert!(
+        fake.logged[0].1.contains("syntax error") && fake.logged[0].1.contains(&name),
+        "{:?}",
+        fake.logged
+    );
     fake.set(Text::Filename, "/nowhere.pl");
-    assert_eq!(perl.run(handler, RunFlags { method, ..flags() }, &mut fake).end, End::Returned(404));
+    assert_eq!(
+        perl.run(handler, RunFlags { method, ..flags() }, &mut fake).end,
+        End::Returned(404)
+    );
     fake.set(Text::Filename, "/etc");
     assert_eq!(perl.run(handler, RunFlags { method, ..flags() }, &mut fake).end, End::Returned(-1));
     fake.set(Text::Filename, &name);
     fake.set(Text::AllowOptions, "1");
-    assert_eq!(perl.run(handler, RunFlags { method, ..flags() }, &mut fake).end, End::Returned(403));
+    assert_eq!(
+        perl.run(handler, RunFlags { method, ..flags() }, &mut fake).end,
+        End::Returned(403)
+    );
     std::fs::remove_file(&name).expect("it is there");
 }
 
