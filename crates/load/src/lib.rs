@@ -1,9 +1,39 @@
 //! The load engine: schedules, protocol cores, event loops, recording. Knows nothing of servers.
 //!
-//! `Plan` in, `Outcome` out; [`run`] is the only door.
+//! `Plan` in, `Outcome` out; [`run`] is the only door. The protocol core is pure and public for
+//! tests and fuzzing: [`protocol`].
 
+mod answer;
+mod chunked;
+mod connection;
+mod error;
+mod fault;
+mod head;
+mod lane;
+mod null_server;
 mod outcome;
+mod patience;
 mod plan;
+mod poll;
+mod request;
+mod run;
+mod tally;
+mod url;
+mod verdict;
+mod worker;
 
+pub use connection::body_hash;
+pub use error::Error;
+pub use null_server::{NullServer, measure_ceiling, null_server};
 pub use outcome::{ErrorKind, Latency, Outcome};
 pub use plan::{Plan, Stop, Target};
+pub use run::{ENGINE, Progress, run};
+pub use verdict::{Verdict, client_limited};
+
+/// The sans-I/O protocol core: bytes in, events out.
+pub mod protocol {
+    pub use crate::answer::{Answer, Event};
+    pub use crate::chunked::{Chunked, Piece};
+    pub use crate::fault::Fault;
+    pub use crate::head::{Framing, HEAD_BYTES_MAX, Head, Heads};
+}

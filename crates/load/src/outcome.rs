@@ -1,4 +1,4 @@
-//! What was measured: counts that reconcile, one histogram, the client's own cost.
+//! What was measured: counts that reconcile, histograms, the client's own cost.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -22,25 +22,140 @@ pub enum ErrorKind {
     Write,
 }
 
+impl ErrorKind {
+    pub const ALL: [Self; 7] = [
+        Self::Connect,
+        Self::Timeout,
+        Self::Closed,
+        Self::Protocol,
+        Self::BadBody,
+        Self::Read,
+        Self::Write,
+    ];
+
+    /// The name in JSON and in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Timeout => "timeout",
+            Self::Closed => "closed",
+            Self::Protocol => "protocol",
+            Self::BadBody => "bad_body",
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
 /// A finished (or interrupted) run. `sent == ok + failed + in_flight`.
-#[derive(Clone, Debug)]
+///
+/// A request belongs to the measured window unless it ended in the warm-up: those under way when
+/// the window opened count as sent in it.
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub engine: &'static str,
     /// The measured window, warm-up excluded.
     pub duration: Duration,
+    /// Requests begun: written, or their connection asked for.
     pub sent: u64,
     /// Complete answers with a status below 400.
     pub ok: u64,
     /// Complete answers with status >= 400, and requests that ended in an error.
     pub failed: u64,
     pub in_flight: u64,
+    /// Complete answers only; they are the ones in `latency`.
     pub status: BTreeMap<u16, u64>,
     pub errors: BTreeMap<ErrorKind, u64>,
+    /// The first broken rule of the protocol, in words.
+    pub first_fault: Option<crate::fault::Fault>,
     pub bytes_read: u64,
+    /// Keep-alive: from the write of the request to the last byte of the answer. Without
+    /// keep-alive: from the start of the connect.
     pub latency: Latency,
+    /// How long requests took that ended in an error: kept apart, a refusal in 50 us is no fast
+    /// answer.
+    pub error_latency: Latency,
+    /// From the start of a connect to the connection, where it succeeded.
+    pub connect: Latency,
     /// Connections that were established at least once.
     pub connected: u32,
+    /// Connects in the window beyond the first of each connection.
+    pub reconnects: u64,
+    /// Answers (good or not) of each connection in the window, for Jain's index.
+    pub answers_per_connection: Vec<u64>,
+    /// Requests that ended in the warm-up; counted nowhere else.
+    pub warmup_requests: u64,
     /// CPU time of each client thread inside the window.
     pub thread_cpu: Vec<Duration>,
+    /// Part of `thread_cpu` in which the thread only looked for answers instead of sleeping.
+    pub thread_idle_spin: Vec<Duration>,
+    /// Time each client thread was runnable but had no CPU, where the kernel tells.
+    pub thread_run_delay: Vec<Duration>,
+    /// Share of the machine's CPU time that the hypervisor took away, where the kernel tells.
+    pub steal_share: Option<f64>,
+    /// Connection time of the window: connections times duration.
+    pub connection_time: Duration,
+    /// What is known of it from stamps taken one by one; Little's law compares the two.
+    pub accounted_time: Duration,
     pub interrupted: bool,
+}
+
+impl Outcome {
+    /// Complete answers, whatever their status.
+    #[must_use]
+    pub fn answers(&self) -> u64 {
+        self.status.values().sum()
+    }
+
+    #[must_use]
+    pub fn rate_rps(&self) -> f64 {
+        ratio(self.answers() as f64, self.duration.as_secs_f64())
+    }
+
+    #[must_use]
+    pub fn cpu_us_per_request(&self) -> f64 {
+        let cpu: Duration = self.thread_cpu.iter().sum();
+        ratio(cpu.as_secs_f64() * 1e6, (self.ok + self.failed) as f64)
+    }
+
+    /// Relative deviation of the accounted from the real connection time: Little's law (N = X R)
+    /// with the client's own pauses and connects counted in R. 0 is exact.
+    #[must_use]
+    pub fn little_deviation(&self) -> f64 {
+        let real = self.connection_time.as_secs_f64();
+        ratio(self.accounted_time.as_secs_f64() - real, real)
+    }
+
+    /// Jain's fairness index of the answers per connection: 1 is even, 1/n is one takes all.
+    /// Jain, Chiu, Hawe: A Quantitative Measure of Fairness, DEC TR-301, 1984.
+    #[must_use]
+    pub fn fairness(&self) -> f64 {
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for answers in &self.answers_per_connection {
+            sum += *answers as f64;
+            squares += (*answers as f64).powi(2);
+        }
+        ratio(sum * sum, squares * self.answers_per_connection.len() as f64)
+    }
+}
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fairness_is_jains_index() {
+        let of = |answers: &[u64]| {
+            Outcome { answers_per_connection: answers.to_vec(), ..Outcome::default() }.fairness()
+        };
+        assert!((of(&[7, 7, 7, 7]) - 1.0).abs() < 1e-12);
+        assert!((of(&[8, 0, 0, 0]) - 0.25).abs() < 1e-12);
+        assert!((of(&[1, 2, 3]) - 36.0 / 42.0).abs() < 1e-12);
+        assert!(of(&[]).abs() < 1e-12);
+    }
 }

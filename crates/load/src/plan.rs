@@ -2,6 +2,8 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use crate::error::Error;
+
 /// Where requests go.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -19,7 +21,8 @@ pub enum Stop {
     Requests(u64),
 }
 
-/// A closed loop: every connection sends its next request when the answer to the last one is complete.
+/// A closed loop: every connection sends its next request when the answer to the last one is
+/// complete.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub target: Target,
@@ -34,6 +37,57 @@ pub struct Plan {
     pub keepalive: bool,
     /// Longest wait for a whole answer, connect included.
     pub timeout: Duration,
-    /// When given, every body must have this length and 64-bit hash, else the answer is `BadBody`.
+    /// When given, every body must have this length and [`crate::body_hash`], else the answer is
+    /// `BadBody`.
     pub expect_body: Option<(u64, u64)>,
+}
+
+impl Plan {
+    /// GET `target` over 10 keep-alive connections from one thread for 10 s.
+    #[must_use]
+    pub fn get(target: Target) -> Self {
+        Self {
+            target,
+            connections: 10,
+            threads: 1,
+            stop: Stop::After(Duration::from_secs(10)),
+            warmup: Duration::ZERO,
+            method: "GET".to_owned(),
+            headers: Vec::new(),
+            body: Vec::new(),
+            keepalive: true,
+            timeout: Duration::from_secs(10),
+            expect_body: None,
+        }
+    }
+
+    /// Connections that get a request at all: never more than there are requests.
+    #[must_use]
+    pub fn connections_used(&self) -> u32 {
+        match self.stop {
+            Stop::Requests(requests) => {
+                u32::try_from(requests).unwrap_or(u32::MAX).min(self.connections)
+            }
+            Stop::After(_) => self.connections,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let reason = if self.connections == 0 {
+            "at least one connection is needed"
+        } else if self.threads == 0 {
+            "at least one thread is needed"
+        } else if self.threads > self.connections {
+            "there are more threads than connections; each thread needs a connection of its own"
+        } else if self.timeout.is_zero() {
+            "the timeout is zero"
+        } else if matches!(self.stop, Stop::Requests(0)) {
+            "zero requests were asked for"
+        } else if matches!(self.stop, Stop::After(duration) if duration.is_zero()) {
+            "the duration is zero"
+        } else {
+            return Ok(());
+        };
+        Err(Error::Plan { reason })
+    }
 }

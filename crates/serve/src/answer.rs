@@ -45,20 +45,26 @@ pub fn write_head(request: &mut Request, wire: &mut Vec<u8>) {
     let content_type = content_type(request);
     let typed = content_type.as_deref().map(|t| (b"Content-Type".as_slice(), t));
     let encoded = request.content_encoding().map(|e| (b"Content-Encoding".as_slice(), e));
-    let fields = request.headers_out.iter().filter(|(n, _)| !n.eq_ignore_ascii_case(b"Content-Type"));
+    let fields =
+        request.headers_out.iter().filter(|(n, _)| !n.eq_ignore_ascii_case(b"Content-Type"));
     let fields = fields.chain(request.err_headers_out.iter()).chain(encoded).chain(typed);
-    DATE.with_borrow_mut(|date| head.write(wire, date.text(request.wall_s), fields));
+    DATE.with_borrow_mut(|date| head.write(wire, date.at(request.wall_s), fields));
     request.keep = head.stays_open();
+    request.head_bytes = wire.len() as u64;
 }
 
 /// The whole of an answer whose body is in hand: its length is known.
 pub fn finish(request: &mut Request, wire: &mut Vec<u8>) {
     if !request.head_sent {
-        let length = match request.is_head() {
+        if let Some(status) = request.error_status.take().filter(|_| request.status == 200) {
+            request.status = status;
+        }
+        let length = match request.is_head() || request.file_body {
             true => request.content_length.or((request.body_sent > 0).then_some(request.body_sent)),
             false => Some(request.held.len() as u64),
         };
-        request.framing = Framing::choose(request.status, length, request.version(), request.is_head());
+        request.framing =
+            Framing::choose(request.status, length, request.version(), request.is_head());
         write_head(request, wire);
         request.head_sent = true;
         if !request.is_head() && request.framing != Framing::None {
@@ -90,15 +96,24 @@ fn push_chunk_bytes(wire: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Makes the answer an error page, or names the path that answers instead.
 pub fn error(request: &mut Request, status: u16) -> Next {
+    let document = error_document(request, status);
+    error_with(request, status, document)
+}
+
+/// The same with the standard page, whatever the configuration says: for errors of error documents.
+pub fn error_without_document(request: &mut Request, status: u16) -> Next {
+    error_with(request, status, None)
+}
+
+fn error_with(request: &mut Request, status: u16, document: Option<ErrorDocument>) -> Next {
     if request.head_sent {
         request.keep = false; // too late for another answer: the client sees a cut one
         request.aborted = true;
         return Next::Finish;
     }
-    let document = error_document(request, status);
-    let location = (300..400).contains(&status).then(|| {
-        request.headers_out.get(b"Location").map(<[u8]>::to_vec)
-    });
+    let location = (300..400)
+        .contains(&status)
+        .then(|| request.headers_out.get(b"Location").map(<[u8]>::to_vec));
     let mapped = request.mapped.take();
     let allow = request.headers_out.get(b"Allow").map(<[u8]>::to_vec);
     request.forget_answer();
@@ -139,22 +154,35 @@ fn error_document(request: &Request, status: u16) -> Option<ErrorDocument> {
         });
     }
     let policy = request.mapped.as_ref().map(|m| &m.policy);
-    policy.unwrap_or(&request.base_policy()).error_documents.get(&status).cloned()
+    let policy = policy.map_or(&request.site.config.base, |p| p);
+    match policy.error_documents.get(&status) {
+        Some(ErrorDocument::Default) => None,
+        found => found.cloned(),
+    }
 }
 
 fn standard_page(request: &mut Request) {
     if matches!(request.status, 204 | 304) {
         return;
     }
-    let location = request.headers_out.get(b"Location").map(|l| String::from_utf8_lossy(l).into_owned());
-    let page = error_page::body(request.status, location.as_deref());
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let location = request.headers_out.get(b"Location").map(text).unwrap_or_default();
+    let method = text(&request.method);
+    let settings = &request.site.config.server;
+    let detail = error_page::Detail {
+        method: &method,
+        location: &location,
+        admin: settings.server_admin.as_deref().unwrap_or("[no address given]"),
+        signature: "",
+    };
+    let page = error_page::html(request.status, &detail);
     request.content_type = Some(b"text/html; charset=iso-8859-1".to_vec());
     request.set_body(page.as_bytes());
 }
 
 /// A whole answer for a connection whose request could not be read.
 pub fn refusal(server: &str, status: u16, wall_s: u64, _client: SocketAddr) -> Vec<u8> {
-    let page = error_page::body(status, None);
+    let page = error_page::html(status, &error_page::Detail::default());
     let head = ResponseHead {
         status,
         reason: None,
@@ -165,7 +193,7 @@ pub fn refusal(server: &str, status: u16, wall_s: u64, _client: SocketAddr) -> V
     };
     let mut wire = Vec::with_capacity(512);
     let typed = (b"Content-Type".as_slice(), b"text/html; charset=iso-8859-1".as_slice());
-    DATE.with_borrow_mut(|date| head.write(&mut wire, date.text(wall_s), [typed].into_iter()));
+    DATE.with_borrow_mut(|date| head.write(&mut wire, date.at(wall_s), [typed].into_iter()));
     wire.extend_from_slice(page.as_bytes());
     wire
 }
@@ -181,7 +209,8 @@ fn reason(request: &Request) -> Option<Vec<u8>> {
 
 /// The media type with `AddDefaultCharset` applied.
 fn content_type(request: &Request) -> Option<Vec<u8>> {
-    let own = request.content_type.as_deref().or_else(|| request.headers_out.get(b"Content-Type"))?;
+    let own =
+        request.content_type.as_deref().or_else(|| request.headers_out.get(b"Content-Type"))?;
     let policy = request.mapped.as_ref().map(|m| &m.policy)?;
     let plain = own.eq_ignore_ascii_case(b"text/html") || own.eq_ignore_ascii_case(b"text/plain");
     match &policy.default_charset {

@@ -12,6 +12,7 @@ use std::{
 use crate::{
     scoreboard::{Slot, State},
     site::Site,
+    sys,
 };
 
 const FATAL: [i32; 6] =
@@ -27,13 +28,19 @@ static INTERRUPT: AtomicUsize = AtomicUsize::new(0);
 static POSITION: AtomicUsize = AtomicUsize::new(0);
 static ON_CRISIS: AtomicUsize = AtomicUsize::new(0);
 static MAIN_THREAD: AtomicU64 = AtomicU64::new(0);
+static KICK: AtomicI32 = AtomicI32::new(-1);
+static ALARM: AtomicI32 = AtomicI32::new(-1);
 static GAVE_UP: AtomicBool = AtomicBool::new(false);
 
-type PerlFunctions =
-    (unsafe extern "C" fn(), unsafe extern "C" fn(*mut u8, usize) -> usize);
+type PerlFunctions = (unsafe extern "C" fn(), unsafe extern "C" fn(*mut u8, usize) -> usize);
 
 /// Installs the handlers for this worker.
-pub fn install(slot: &'static Slot, _site: &Site, perl: Option<PerlFunctions>, on_crisis: fn(bool)) {
+pub fn install(
+    slot: &'static Slot,
+    _site: &Site,
+    perl: Option<PerlFunctions>,
+    on_crisis: fn(bool),
+) {
     SLOT.store(ptr::from_ref(slot).cast_mut(), Relaxed);
     ON_CRISIS.store(on_crisis as usize, Relaxed);
     // SAFETY: names this thread.
@@ -103,8 +110,15 @@ pub fn end_at_once() -> ! {
     unsafe { libc::_exit(70) }
 }
 
+/// Descriptors that wake this worker's loop and the master.
+pub fn set_wakers(kick: i32, alarm: i32) {
+    KICK.store(kick, Relaxed);
+    ALARM.store(alarm, Relaxed);
+}
+
 extern "C" fn drain(_signal: i32) {
     DRAIN.store(true, Relaxed);
+    sys::kick(KICK.load(Relaxed));
 }
 
 extern "C" fn interrupt(_signal: i32) {
@@ -126,6 +140,7 @@ extern "C" fn fatal(signal: i32) {
     // SAFETY: the slot lives as long as the server.
     if let Some(slot) = unsafe { SLOT.load(Relaxed).as_ref() } {
         slot.set_state(State::Dying);
+        sys::kick(ALARM.load(Relaxed));
     }
     let function = ON_CRISIS.load(Relaxed);
     if function != 0 {
@@ -157,7 +172,8 @@ fn answer_client(signal: i32) {
     if socket < 0 {
         return;
     }
-    let late: &[u8] = b"HTTP/1.1 504 Gateway Timeout\r\nContent-Type: text/plain\r\nContent-Length: 46\r\n\
+    let late: &[u8] =
+        b"HTTP/1.1 504 Gateway Timeout\r\nContent-Type: text/plain\r\nContent-Length: 46\r\n\
         Connection: close\r\n\r\nThe request ran too long and had to be stopped\n";
     let failed: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: text/plain\r\n\
         Content-Length: 44\r\nConnection: close\r\n\r\nThe process that ran this request crashed.\r\n";
@@ -165,7 +181,12 @@ fn answer_client(signal: i32) {
     // SAFETY: writes a constant to a socket and shuts it; both are async-signal-safe.
     unsafe {
         if !BEGAN.load(Relaxed) {
-            libc::send(socket, text.as_ptr().cast(), text.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT);
+            libc::send(
+                socket,
+                text.as_ptr().cast(),
+                text.len(),
+                libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+            );
         }
         libc::shutdown(socket, libc::SHUT_RDWR);
     }

@@ -1,8 +1,37 @@
 //! The server: configuration, connections, dispatch, supervision of workers.
+//!
+//! `run` is the door. The processes: `master` (owns the sockets, never runs Perl) forks a `template` (loads
+//! Perl once) which forks workers (`worker`: an `engine` and a `perl_tier`); the CGI `spawner` keeps zygotes.
 
+mod access_log;
+mod answer;
+mod cgi;
 pub mod config;
+mod crisis;
+mod engine;
+mod environment;
 pub mod error_page;
 pub mod files;
 pub mod http;
 pub mod log;
 pub mod map;
+mod master;
+mod output;
+mod perl_tier;
+mod request;
+mod scoreboard;
+mod script_headers;
+mod script_source;
+mod site;
+mod sys;
+mod template;
+mod worker;
+
+pub use master::{ReadConfig, ServeError, reload_status_file, run};
+
+/// Workers that accept: one a core, no more than there are workers. More would only spread connections over
+/// processes that wait for each other's core.
+fn primaries(workers: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    cores.min(workers).max(1)
+}

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::{
-    AcceptPathInfo, Alias, AliasSource, Config, HandlerName, PerlHandler, Policy, option,
+    AcceptPathInfo, Alias, AliasSource, Config, HandlerName, PerlHandler, Policy, Scope, option,
 };
 use files::{Absent, FileKind, Files, Stat};
 use rules::{FileName, Key, Rules};
@@ -186,6 +186,14 @@ impl Mapper {
     #[must_use]
     pub fn config(&self) -> &Arc<Config> {
         &self.config
+    }
+
+    /// The path of the innermost `<Location>` that covers a path.
+    #[must_use]
+    pub fn location(&self, uri: &[u8]) -> Option<String> {
+        let sections = self.config.sections.iter().rev();
+        let mut inside = sections.filter(|s| s.scope == Scope::Location && s.is_location(uri));
+        inside.next().map(|s| s.pattern.text().to_owned())
     }
 
     /// What answers a normalised path (see `uri::normalise`).

@@ -25,11 +25,21 @@ pub struct Output {
 }
 
 enum Part {
-    Bytes { bytes: Vec<u8>, sent: usize },
-    Shared { bytes: Arc<[u8]>, sent: usize },
-    File { file: Arc<File>, offset: u64, left: u64 },
+    Bytes {
+        bytes: Vec<u8>,
+        sent: usize,
+    },
+    File {
+        file: Arc<File>,
+        offset: u64,
+        left: u64,
+    },
     /// A scratch file of ours, still growing at its end.
-    Spill { file: File, offset: u64, end: u64 },
+    Spill {
+        file: File,
+        offset: u64,
+        end: u64,
+    },
 }
 
 /// How far writing came.
@@ -88,14 +98,16 @@ impl Output {
         Ok(())
     }
 
-    pub fn push_shared(&mut self, bytes: Arc<[u8]>) {
-        self.parts.push_back(Part::Shared { bytes, sent: 0 });
-    }
-
     pub fn push_file(&mut self, file: Arc<File>, offset: u64, len: u64) {
         if len > 0 {
             self.parts.push_back(Part::File { file, offset, left: len });
         }
+    }
+
+    /// Puts what another output holds after this one.
+    pub fn append(&mut self, other: Self) {
+        self.in_memory += other.in_memory;
+        self.parts.extend(other.parts);
     }
 
     /// Writes as much as the socket takes.
@@ -130,7 +142,6 @@ impl Part {
     fn write_to(&mut self, socket: RawFd) -> io::Result<bool> {
         match self {
             Self::Bytes { bytes, sent } => write_slice(socket, bytes, sent),
-            Self::Shared { bytes, sent } => write_slice(socket, bytes, sent),
             Self::File { file, offset, left } => {
                 let wrote = send_file(socket, file, *offset, *left)?;
                 if wrote == 0 {
@@ -159,9 +170,8 @@ fn write_slice(socket: RawFd, bytes: &[u8], sent: &mut usize) -> io::Result<bool
 /// One write to a socket, without SIGPIPE.
 pub fn send(socket: RawFd, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the slice is valid for the call.
-    let sent = unsafe {
-        libc::send(socket, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL)
-    };
+    let sent =
+        unsafe { libc::send(socket, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
 }
 

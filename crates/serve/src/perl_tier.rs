@@ -62,7 +62,8 @@ impl PerlTier {
             _ => return false,
         };
         let policy = Arc::clone(&request.mapped().policy);
-        let default = if is_script { perl_option::SETUP_ENV | perl_option::GLOBAL_REQUEST } else { 0 };
+        let default =
+            if is_script { perl_option::SETUP_ENV | perl_option::GLOBAL_REQUEST } else { 0 };
         let on = |bit| policy.has_perl_option(bit, default);
         let mut flags = RunFlags {
             setup_env: on(perl_option::SETUP_ENV),
@@ -87,6 +88,7 @@ impl PerlTier {
                 break;
             }
         }
+        check_head(request);
         cleanups
     }
 
@@ -125,7 +127,8 @@ impl PerlTier {
                 Some(self.interpreter.run(&call, request))
             }
             Err(why) => {
-                request.log(LogLevel::Error, &format!("failed to resolve handler `{name}': {why}"));
+                request
+                    .note(LogLevel::Error, &format!("failed to resolve handler `{name}': {why}"));
                 request.next = Next::Error(500);
                 None
             }
@@ -147,10 +150,10 @@ impl PerlTier {
         let stat = target.finfo.as_ref()?;
         flags.mod_perl_1 = is_mod_perl_1(flavour);
         let found = self.script(flavour, &target.filename, stat);
-        let script = match found {
-            Ok(script) => script,
+        let (handler, folder) = match found {
+            Ok(script) => (script.handler?, script.folder.clone()),
             Err((status, why)) => {
-                request.log(LogLevel::Error, &why);
+                request.note(LogLevel::Error, &why);
                 request.notes.set(b"error-notes", why.as_bytes());
                 request.next = Next::Error(status);
                 return None;
@@ -160,8 +163,7 @@ impl PerlTier {
             request.ass_backwards = true;
             request.scan = None;
         }
-        let handler = script.handler?;
-        let directory = changes_folder(flavour).then_some(script.folder.as_c_str());
+        let directory = changes_folder(flavour).then_some(folder.as_c_str());
         let mut outcome = self.interpreter.run(&Call { handler, id, flags, directory }, request);
         if let End::Returned(_) | End::Exited(_) = outcome.end {
             outcome.end = End::Returned(OK); // what a script returns means nothing
@@ -220,7 +222,11 @@ impl PerlTier {
     }
 }
 
-fn compile(interpreter: &Interpreter, script: &Script, directory: Option<&CStr>) -> Result<Handler, String> {
+fn compile(
+    interpreter: &Interpreter,
+    script: &Script,
+    directory: Option<&CStr>,
+) -> Result<Handler, String> {
     let source = Source { package: &script.package, text: &script.text, directory };
     interpreter.compile(&source).map_err(|text| shown(&text))
 }
@@ -250,7 +256,7 @@ fn may_run(
 ) -> Result<(), Next> {
     let name = target.filename.display();
     let Some(stat) = &target.finfo else {
-        request.log(LogLevel::Error, &format!("{name} not found or unable to stat"));
+        request.note(LogLevel::Error, &format!("{name} not found or unable to stat"));
         return Err(Next::Error(404));
     };
     if stat.kind != FileKind::File {
@@ -258,11 +264,11 @@ fn may_run(
     }
     let executable = stat.mode & 0o111 != 0;
     if !request.mapped().policy.has_option(option::EXEC_CGI) {
-        request.log(LogLevel::Error, &format!("Options ExecCGI is off in this directory: {name}"));
+        request.note(LogLevel::Error, &format!("Options ExecCGI is off in this directory: {name}"));
         return Err(Next::Error(403));
     }
     if is_mod_perl_1(flavour) && !executable {
-        request.log(LogLevel::Error, &format!("file permissions deny server execution: {name}"));
+        request.note(LogLevel::Error, &format!("file permissions deny server execution: {name}"));
         return Err(Next::Error(403));
     }
     Ok(())
@@ -287,7 +293,7 @@ fn conclude(outcome: Outcome, request: &mut Request) -> bool {
         }
         End::Died(text) => {
             let text = shown(&text);
-            request.log(LogLevel::Error, &text);
+            request.note(LogLevel::Error, &text);
             request.notes.set(b"error-notes", text.as_bytes());
             request.next = Next::Error(500);
             false
@@ -295,10 +301,21 @@ fn conclude(outcome: Outcome, request: &mut Request) -> bool {
         End::TimedOut(text) => {
             let line = String::from_utf8_lossy(request.request_line()).into_owned();
             let text = format!("the request ran too long and was {}: {line}", shown(&text));
-            request.log(LogLevel::Error, &text);
+            request.note(LogLevel::Error, &text);
             request.next = Next::Error(504);
             false
         }
+    }
+}
+
+/// Output that was to begin with a head and did not.
+fn check_head(request: &mut Request) {
+    let unfinished = request.scan.as_ref().filter(|s| !s.is_untouched()).map(HeadScan::end);
+    let Some(bad) = request.bad_head.take().or(unfinished) else { return };
+    if request.next == Next::Finish {
+        let name = String::from_utf8_lossy(request.filename()).into_owned();
+        request.note(LogLevel::Error, &format!("{name} did not send an HTTP header: {bad}"));
+        request.next = Next::Error(500);
     }
 }
 

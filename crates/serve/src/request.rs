@@ -14,10 +14,11 @@ use std::{
 use drom_perl::{Command, Exchange, Number, Table, TableKind, Text};
 
 use crate::{
+    access_log::Original,
     answer::{self, Framing},
     config::LogLevel,
     environment, http,
-    map::{Mapped, files::RealFiles},
+    map::{Mapped, files::Disk},
     output::{Output, Progress, push_chunk},
     script_headers::{BadHead, HeadScan, ScriptHead},
     site::Site,
@@ -47,6 +48,8 @@ pub enum Next {
     Decline,
     /// An error status: `ErrorDocument` or the standard page.
     Error(u16),
+    /// `OPTIONS *`.
+    Options,
 }
 
 /// See the module.
@@ -57,7 +60,7 @@ pub struct Request {
     pub socket: RawFd,
     /// Bytes of the request head; `head` holds offsets into it.
     pub bytes: Vec<u8>,
-    pub head: http::Head,
+    pub head: Option<http::Head>,
     pub body: Body,
     pub method: Vec<u8>,
     /// Decoded, normalised path.
@@ -66,6 +69,7 @@ pub struct Request {
     pub mapped: Option<Mapped>,
     pub started_ns: u64,
     pub wall_s: u64,
+    pub wall_us: u64,
     pub connection_id: u64,
     /// How often an internal redirect led here.
     pub redirects: u32,
@@ -108,6 +112,16 @@ pub struct Request {
     pub custom_responses: Vec<(u16, Vec<u8>)>,
     pub retire: bool,
     pub wire: Vec<u8>,
+    /// The answer is decided; nothing else may answer.
+    pub answered: bool,
+    /// The body is a file's, in `held` or `tail`, and `content_length` is true.
+    pub file_body: bool,
+    /// Files to send after what is held.
+    pub tail: Option<Output>,
+    /// An error document answers for this status, unless it sets one of its own.
+    pub error_status: Option<u16>,
+    pub original: Option<Original>,
+    pub head_bytes: u64,
 }
 
 impl Request {
@@ -118,7 +132,7 @@ impl Request {
             local,
             socket: -1,
             bytes: Vec::new(),
-            head: http::Head::default(),
+            head: None,
             body: Body::Empty,
             method: Vec::new(),
             path: Vec::new(),
@@ -126,6 +140,7 @@ impl Request {
             mapped: None,
             started_ns: 0,
             wall_s: 0,
+            wall_us: 0,
             connection_id: 0,
             redirects: 0,
             redirect_env: Vec::new(),
@@ -154,8 +169,10 @@ impl Request {
             bad_head: None,
             head_sent: false,
             ass_backwards: false,
-            framing: Framing::Undecided,
-            output: Output::new(usize::try_from(site.config.server.response_buffer_limit).unwrap_or(usize::MAX)),
+            framing: Framing::None,
+            output: Output::new(
+                usize::try_from(site.config.server.response_buffer_limit).unwrap_or(usize::MAX),
+            ),
             body_sent: 0,
             keep: false,
             aborted: false,
@@ -163,6 +180,12 @@ impl Request {
             custom_responses: Vec::new(),
             retire: false,
             wire: Vec::new(),
+            answered: false,
+            file_body: false,
+            tail: None,
+            error_status: None,
+            original: None,
+            head_bytes: 0,
         }
     }
 
@@ -191,7 +214,7 @@ impl Request {
             *new = std::mem::take(old);
             new.clear();
         }
-        fresh.head = std::mem::take(&mut self.head);
+        fresh.head = self.head.take();
         *self = fresh;
     }
 
@@ -215,6 +238,70 @@ impl Request {
         self.bad_head = None;
         self.mapped = None;
         self.next = Next::Finish;
+        self.answered = false;
+        self.file_body = false;
+        self.tail = None;
+        self.body_sent = 0;
+    }
+
+    /// Fields of the last head, to be used again.
+    pub fn take_fields(&mut self) -> Vec<http::head::Field> {
+        let mut fields = self.head.take().map(|h| h.fields).unwrap_or_default();
+        fields.clear();
+        fields
+    }
+
+    pub fn version(&self) -> http::Version {
+        self.head.as_ref().map_or(http::Version::Http11, |h| h.version)
+    }
+
+    pub fn protocol(&self) -> &'static [u8] {
+        match self.version() {
+            http::Version::Http10 => b"HTTP/1.0",
+            http::Version::Http11 => b"HTTP/1.1",
+        }
+    }
+
+    /// The target as it was sent.
+    pub fn raw_target(&self) -> &[u8] {
+        self.head.as_ref().map_or(b"/", |h| &self.bytes[h.raw_target.clone()])
+    }
+
+    pub fn request_line(&self) -> &[u8] {
+        let start = self.head.as_ref().map_or(0, |h| h.method.start);
+        let rest = &self.bytes[start..];
+        &rest[..memchr::memchr(b'\r', rest).unwrap_or(rest.len())]
+    }
+
+    /// The method of the request line, whatever became of it.
+    pub fn original_method(&self) -> &[u8] {
+        self.head.as_ref().map_or(&self.method, |h| &self.bytes[h.method.clone()])
+    }
+
+    pub fn has_body(&self) -> bool {
+        !matches!(self.body, Body::Empty) || self.header(b"Content-Length").is_some()
+    }
+
+    pub fn content_encoding(&self) -> Option<&[u8]> {
+        self.content_encoding.as_deref()
+    }
+
+    /// The file, if something asked for it.
+    pub fn known_filename(&self) -> &[u8] {
+        self.filename.as_deref().unwrap_or(b"-")
+    }
+
+    /// The place of `/`: for answers to targets that are no paths.
+    pub fn map_root(&mut self) {
+        self.mapped = Some(self.site.mapper.map(b"/", &Disk));
+    }
+
+    /// The whole body of a made-up answer.
+    pub fn set_body(&mut self, bytes: &[u8]) {
+        self.held.clear();
+        self.held.extend_from_slice(bytes);
+        self.body_sent = bytes.len() as u64;
+        self.content_length = Some(self.body_sent);
     }
 
     pub fn is_head(&self) -> bool {
@@ -222,7 +309,10 @@ impl Request {
     }
 
     pub fn header(&self, name: &[u8]) -> Option<&[u8]> {
-        self.head.fields(&self.bytes).find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v)
+        let head = self.head.as_ref()?;
+        let found =
+            head.fields.iter().find(|f| self.bytes[f.name.clone()].eq_ignore_ascii_case(name));
+        found.map(|f| &self.bytes[f.value.clone()])
     }
 
     pub fn mapped(&self) -> &Mapped {
@@ -232,7 +322,7 @@ impl Request {
     pub fn filename(&mut self) -> &[u8] {
         if self.filename.is_none() {
             use std::os::unix::ffi::OsStrExt;
-            let name = self.mapped().target(&RealFiles).filename.as_os_str().as_bytes().to_vec();
+            let name = self.mapped().target(&Disk).filename.as_os_str().as_bytes().to_vec();
             self.filename = Some(name);
         }
         self.filename.as_deref().unwrap_or_default()
@@ -240,21 +330,22 @@ impl Request {
 
     pub fn path_info(&mut self) -> &[u8] {
         if self.path_info.is_none() {
-            let info = self.mapped().target(&RealFiles).path_info.clone();
+            let info = self.mapped().target(&Disk).path_info.clone();
             self.path_info = Some(info);
         }
         self.path_info.as_deref().unwrap_or_default()
     }
 
     pub fn script_name(&self) -> Vec<u8> {
-        self.mapped().script_name(&self.path, &RealFiles).to_vec()
+        self.mapped().script_name(&self.path, &Disk).to_vec()
     }
 
     pub fn headers_in(&mut self) -> &mut Table {
         if !self.headers_in_ready {
             self.headers_in_ready = true;
-            for (name, value) in self.head.fields(&self.bytes) {
-                self.headers_in.merge(name, value);
+            for field in self.head.iter().flat_map(|h| &h.fields) {
+                let name = &self.bytes[field.name.clone()];
+                self.headers_in.merge(name, &self.bytes[field.value.clone()]);
             }
         }
         &mut self.headers_in
@@ -281,7 +372,8 @@ impl Request {
         host[..end].to_ascii_lowercase()
     }
 
-    pub fn log(&self, level: LogLevel, text: &str) {
+    /// To the error log, with the client's address.
+    pub fn note(&self, level: LogLevel, text: &str) {
         self.site.log_error(level, Some(self.client), "core", text);
     }
 
@@ -372,6 +464,7 @@ impl Request {
             self.framing = answer::streaming(self);
             answer::write_head(self, &mut wire);
             self.head_sent = true;
+            crate::crisis::answer_begins();
         }
         let held = std::mem::take(&mut self.held);
         let result = self.send_parts(&wire, &held);
@@ -387,7 +480,7 @@ impl Request {
             _ => self.output.push(body),
         });
         if let Err(e) = pushed {
-            self.log(LogLevel::Error, &format!("cannot keep the response for a slow client: {e}"));
+            self.note(LogLevel::Error, &format!("cannot keep the response for a slow client: {e}"));
             self.aborted = true;
             return Err(e.raw_os_error().unwrap_or(libc::EIO));
         }
@@ -448,7 +541,7 @@ impl Exchange for Request {
         match field {
             Text::ContentType => self.content_type.as_deref(),
             Text::Uri => Some(&self.path),
-            Text::UnparsedUri => Some(self.head.target(&self.bytes)),
+            Text::UnparsedUri => Some(self.raw_target()),
             Text::Filename => Some(self.filename()),
             Text::Args => self.args.as_deref(),
             Text::PathInfo => Some(self.path_info()),
@@ -494,7 +587,7 @@ impl Exchange for Request {
             Number::Mtime => self.mtime.unwrap_or_else(|| self.file_mtime()),
             Number::NoCache => i64::from(self.no_cache),
             Number::ProxyReq => 0,
-            Number::ProtoNum => 1000 + i64::from(self.head.minor()),
+            Number::ProtoNum => 1000 + i64::from(self.version() == http::Version::Http11),
             Number::ContentLength => self.content_length.map_or(-1, |l| l as i64),
             Number::ParseHeaders => i64::from(self.scan.is_some()),
             Number::HeadersSent => i64::from(self.head_sent),
@@ -559,7 +652,7 @@ impl Exchange for Request {
             6 => LogLevel::Info,
             _ => LogLevel::Debug,
         };
-        Self::log(self, level, String::from_utf8_lossy(text).trim_end());
+        self.note(level, String::from_utf8_lossy(text).trim_end());
     }
 
     fn send_file(&mut self, path: &[u8], offset: i64, count: i64) -> Result<(), i32> {
@@ -582,7 +675,7 @@ impl Exchange for Request {
                 self.scan_done();
             }
             Command::SendHead => self.scan_done(),
-            Command::Forked => sys::close_sockets(),
+            Command::Forked => sys::close_connections(self.local.port()),
             Command::Preload => {}
         }
     }
@@ -593,11 +686,11 @@ impl Request {
         let settings = &self.site.config.server;
         let path_text = |p: &std::path::Path| p.display().to_string().into_bytes();
         Some(match field {
-            Text::Protocol => format!("HTTP/1.{}", self.head.minor()).into_bytes(),
+            Text::Protocol => self.protocol().to_vec(),
             Text::Hostname => self.host_name(),
-            Text::TheRequest => self.head.request_line(&self.bytes).to_vec(),
+            Text::TheRequest => self.request_line().to_vec(),
             Text::Handler => self.handler_name().to_vec(),
-            Text::Location => self.mapped().location()?.as_bytes().to_vec(),
+            Text::Location => self.site.mapper.location(&self.path)?.into_bytes(),
             Text::DocumentRoot => path_text(&settings.document_root),
             Text::ScriptName => self.script_name(),
             Text::ClientIp => self.client.ip().to_string().into_bytes(),
@@ -605,7 +698,9 @@ impl Request {
             Text::LocalIp => self.local.ip().to_string().into_bytes(),
             Text::LocalPort => self.local.port().to_string().into_bytes(),
             Text::ServerHostname => self.site.server_name().as_bytes().to_vec(),
-            Text::ServerAdmin => settings.server_admin.as_deref().unwrap_or("[no address given]").as_bytes().to_vec(),
+            Text::ServerAdmin => {
+                settings.server_admin.as_deref().unwrap_or("[no address given]").as_bytes().to_vec()
+            }
             Text::ErrorFname => self.site.error_log_name.as_bytes().to_vec(),
             Text::ServerRoot => path_text(&settings.server_root),
             Text::ServerSoftware => self.site.server.as_bytes().to_vec(),
@@ -613,9 +708,9 @@ impl Request {
         })
     }
 
-    fn handler_name(&self) -> &'static [u8] {
+    pub fn handler_name(&self) -> &'static [u8] {
         use crate::map::HandlerKind as Kind;
-        match self.mapped().handler {
+        match self.mapped.as_ref().map_or(Kind::Static, |m| m.handler.clone()) {
             Kind::CgiScript => b"cgi-script",
             Kind::PerlScript { .. } => b"perl-script",
             Kind::ModPerl { .. } => b"modperl",
@@ -630,7 +725,8 @@ impl Request {
     }
 
     fn set_status_line(&mut self, line: Option<Vec<u8>>) {
-        let code = line.as_deref().and_then(|l| std::str::from_utf8(l.get(..3)?).ok()?.parse().ok());
+        let code =
+            line.as_deref().and_then(|l| std::str::from_utf8(l.get(..3)?).ok()?.parse().ok());
         if let Some(code) = code {
             self.status = code;
         }
@@ -639,7 +735,9 @@ impl Request {
 
     fn set_no_cache(&mut self, on: bool) {
         self.no_cache = on;
-        for (name, value) in [(b"Pragma".as_slice(), b"no-cache".as_slice()), (b"Cache-Control", b"no-cache")] {
+        for (name, value) in
+            [(b"Pragma".as_slice(), b"no-cache".as_slice()), (b"Cache-Control", b"no-cache")]
+        {
             if on {
                 self.headers_out.set(name, value);
             } else {
@@ -649,7 +747,7 @@ impl Request {
     }
 
     fn file_mtime(&self) -> i64 {
-        self.mapped().target(&RealFiles).finfo.as_ref().map_or(0, |f| f.mtime_s())
+        self.mapped().target(&Disk).finfo.as_ref().map_or(0, |f| f.mtime_s)
     }
 
     fn dir_config(&mut self) -> &mut Table {

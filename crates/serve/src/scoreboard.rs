@@ -42,6 +42,8 @@ pub struct Slot {
     pub pid: AtomicI32,
     state: AtomicU8,
     pub generation: AtomicU32,
+    /// 1: it accepts connections.
+    pub primary: AtomicU32,
     pub connections: AtomicU32,
     pub requests: AtomicU64,
     /// Monotonic time at which Perl was entered; 0 while Perl is not running.

@@ -1,16 +1,20 @@
 //! What a generation of processes serves: the configuration and everything derived from it once.
 
 use std::{
+    fs::OpenOptions,
     net::SocketAddr,
+    os::fd::AsRawFd,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use crate::{
     config::{Config, LogLevel, ServerTokens},
+    files::MediaTypes,
     http,
-    log::{self, ErrorLine},
+    log::{ErrorLine, LogFormat},
     map::Mapper,
+    master::ServeError,
 };
 
 /// One per generation; leaked, so that every request may point at it.
@@ -20,7 +24,7 @@ pub struct Site {
     /// The `Server` header.
     pub server: String,
     pub limits: http::Limits,
-    pub types: crate::files::Types,
+    pub types: MediaTypes,
     pub access_logs: Vec<AccessLog>,
     /// Where errors go; the file that standard error was pointed at.
     pub error_log_name: String,
@@ -28,7 +32,7 @@ pub struct Site {
 
 /// One `CustomLog`: opened by the master, written line by line in append mode.
 pub struct AccessLog {
-    pub format: log::Format,
+    pub format: LogFormat,
     pub file: std::fs::File,
 }
 
@@ -46,15 +50,7 @@ impl Site {
         if !self.logs(level) {
             return;
         }
-        let line = ErrorLine {
-            time: wall_time(),
-            module,
-            level,
-            pid: std::process::id(),
-            client,
-            message: text,
-        };
-        write_stderr(&line.render());
+        write_stderr(&error_line(level, client, module, text));
     }
 
     pub fn timeout(&self) -> Duration {
@@ -62,18 +58,68 @@ impl Site {
     }
 }
 
+/// Opens the logs and derives what every request needs.
+pub fn make(config: Config) -> Result<Site, ServeError> {
+    let settings = &config.server;
+    let error_log = settings.error_log.clone();
+    if let Some(path) = &error_log {
+        let file = open_log(path)?;
+        // SAFETY: both descriptors are open; standard error becomes the log.
+        unsafe { libc::dup2(file.as_raw_fd(), 2) };
+    }
+    let mut access_logs = Vec::new();
+    for log in &settings.custom_logs {
+        let format = LogFormat::parse(&log.format).map_err(ServeError::Config)?;
+        access_logs.push(AccessLog { format, file: open_log(&log.path)? });
+    }
+    let limits = http::Limits {
+        line: settings.limit_request_line,
+        fields: settings.limit_request_fields,
+        field_size: settings.limit_request_field_size,
+    };
+    let types_file = settings.types_config.clone().unwrap_or_else(|| "/etc/mime.types".into());
+    let types = match std::fs::read_to_string(types_file) {
+        Ok(text) => MediaTypes::parse(&text),
+        Err(_) => MediaTypes::built_in(),
+    };
+    let error_log_name = error_log.map_or_else(|| "stderr".to_owned(), |p| p.display().to_string());
+    let server = server_header(settings.server_tokens);
+    let config = Arc::new(config);
+    let mapper = Mapper::new(Arc::clone(&config));
+    Ok(Site { config, mapper, server, limits, types, access_logs, error_log_name })
+}
+
+fn open_log(path: &std::path::Path) -> Result<std::fs::File, ServeError> {
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map_err(|e| ServeError::Log(path.to_path_buf(), e))
+}
+
+/// A line of the error log, without its end.
+pub fn error_line(level: LogLevel, client: Option<SocketAddr>, module: &str, text: &str) -> String {
+    let line = ErrorLine {
+        time_us: i64::try_from(wall_time().as_micros()).unwrap_or(i64::MAX),
+        module,
+        level,
+        pid: std::process::id(),
+        client,
+        message: text.as_bytes(),
+    };
+    let mut out = Vec::with_capacity(256);
+    line.render(&mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 /// `Server: Drom/0.1.0 ...`, as `ServerTokens` asks.
 pub fn server_header(tokens: ServerTokens) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let parts: Vec<&str> = version.split('.').collect();
     match tokens {
+        ServerTokens::Prod => "Drom".to_owned(),
         ServerTokens::Major => format!("Drom/{}", parts[0]),
         ServerTokens::Minor => format!("Drom/{}.{}", parts[0], parts[1]),
         ServerTokens::Minimal => format!("Drom/{version}"),
         ServerTokens::Os => format!("Drom/{version} (Unix)"),
         ServerTokens::Full => format!("Drom/{version} (Unix) mod_perl/2.0.12"),
-        #[allow(unreachable_patterns, reason = "ServerTokens grows with the directive")]
-        _ => "Drom".to_owned(),
     }
 }
 

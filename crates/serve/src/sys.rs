@@ -46,11 +46,7 @@ impl Epoll {
     }
 
     /// Appends ready (token, events) pairs to `ready`; an interrupted wait appends none.
-    pub fn wait(
-        &self,
-        buffer: &mut [libc::epoll_event],
-        timeout_ms: i32,
-    ) -> io::Result<usize> {
+    pub fn wait(&self, buffer: &mut [libc::epoll_event], timeout_ms: i32) -> io::Result<usize> {
         // SAFETY: the buffer is exclusively ours and its length is given.
         let count = unsafe {
             libc::epoll_wait(
@@ -65,10 +61,6 @@ impl Epoll {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
             Err(e) => Err(e),
         }
-    }
-
-    pub fn as_raw(&self) -> RawFd {
-        self.0.as_raw_fd()
     }
 
     fn control(&self, what: i32, fd: RawFd, events: u32, token: u64) -> io::Result<()> {
@@ -134,7 +126,8 @@ pub fn send_fds(socket: RawFd, head: &[u8], body: &[u8], fds: &[RawFd]) -> io::R
                 bytes as usize,
             );
         }
-        let sent = libc::sendmsg(socket, &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT);
+        let sent =
+            libc::sendmsg(socket, &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT);
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }
@@ -352,23 +345,189 @@ pub fn wait_writable(fd: RawFd, timeout: Duration) {
     unsafe { libc::poll(&raw mut polled, 1, timeout) };
 }
 
-/// In the child of a script's fork: closes every descriptor above 2 that is a socket or an epoll, so that
-/// clients see the end of their connections when the worker closes them.
-pub fn close_sockets() {
+/// In the child of a script's fork: closes the server's sockets (those bound to its port) and epolls, so
+/// that clients see the end of their connections when the worker closes them.
+pub fn close_connections(port: u16) {
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
     let fds: Vec<RawFd> =
         entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
     for fd in fds.into_iter().filter(|&fd| fd > 2) {
         let target = std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_default();
-        let target = target.to_string_lossy();
-        if target.starts_with("socket:") || target.starts_with("anon_inode:[event") {
+        let events = target.to_string_lossy().starts_with("anon_inode:[event");
+        if events || local_address(fd).is_ok_and(|a| a.port() == port) {
             // SAFETY: this child never returns to the code that owns these descriptors.
             unsafe { libc::close(fd) };
         }
     }
 }
 
-/// Waits until one of the descriptors is readable or closed; tells which are.
+// ---- sockets -------------------------------------------------------------------------------------
+
+pub fn socket_address(storage: &libc::sockaddr_storage) -> std::net::SocketAddr {
+    use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+    let at = &raw const *storage;
+    match i32::from(storage.ss_family) {
+        libc::AF_INET6 => {
+            // SAFETY: the family says that this is a sockaddr_in6.
+            let v6 = unsafe { &*at.cast::<libc::sockaddr_in6>() };
+            SocketAddr::new(Ipv6Addr::from(v6.sin6_addr.s6_addr).into(), u16::from_be(v6.sin6_port))
+        }
+        libc::AF_INET => {
+            // SAFETY: the family says that this is a sockaddr_in.
+            let v4 = unsafe { &*at.cast::<libc::sockaddr_in>() };
+            let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+            SocketAddr::new(ip.into(), u16::from_be(v4.sin_port))
+        }
+        _ => SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
+    }
+}
+
+type GetName = unsafe extern "C" fn(i32, *mut libc::sockaddr, *mut u32) -> i32;
+
+fn name_of(fd: RawFd, get: GetName) -> io::Result<std::net::SocketAddr> {
+    // SAFETY: sockaddr_storage is plain data; the kernel fills at most `len` bytes.
+    unsafe {
+        let mut storage: libc::sockaddr_storage = std::mem::zeroed();
+        let mut len = size_of::<libc::sockaddr_storage>() as u32;
+        check(get(fd, (&raw mut storage).cast(), &raw mut len))?;
+        Ok(socket_address(&storage))
+    }
+}
+
+pub fn local_address(fd: RawFd) -> io::Result<std::net::SocketAddr> {
+    name_of(fd, libc::getsockname)
+}
+
+pub fn peer_address(fd: RawFd) -> io::Result<std::net::SocketAddr> {
+    name_of(fd, libc::getpeername)
+}
+
+pub fn receive(fd: RawFd, into: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the buffer is ours and its length is given.
+    let got = unsafe { libc::recv(fd, into.as_mut_ptr().cast(), into.len(), libc::MSG_DONTWAIT) };
+    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+}
+
+pub fn read(fd: RawFd, into: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the buffer is ours and its length is given.
+    let got = unsafe { libc::read(fd, into.as_mut_ptr().cast(), into.len()) };
+    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+}
+
+/// Bytes that the kernel holds and nobody has read.
+pub fn has_unread(fd: RawFd) -> bool {
+    let mut count = 0i32;
+    // SAFETY: FIONREAD writes an int.
+    unsafe { libc::ioctl(fd, libc::FIONREAD, &raw mut count) == 0 && count > 0 }
+}
+
+/// A listening socket; the address is free again at once after a restart.
+pub fn listen(address: std::net::SocketAddr, backlog: u32) -> io::Result<std::net::TcpListener> {
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no pointers; the descriptor is new.
+    let fd = unsafe { owned(libc::socket(family, kind, 0))? };
+    set_option(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1);
+    bind(fd.as_raw_fd(), address)?;
+    // SAFETY: no pointers.
+    check(unsafe { libc::listen(fd.as_raw_fd(), i32::try_from(backlog).unwrap_or(511)) })?;
+    Ok(fd.into())
+}
+
+fn bind(fd: RawFd, address: std::net::SocketAddr) -> io::Result<()> {
+    // SAFETY: the address structures are locals, plain data, of the length given.
+    unsafe {
+        match address {
+            std::net::SocketAddr::V4(v4) => {
+                let mut at: libc::sockaddr_in = std::mem::zeroed();
+                at.sin_family = libc::AF_INET as u16;
+                at.sin_port = v4.port().to_be();
+                at.sin_addr.s_addr = u32::from(*v4.ip()).to_be();
+                let len = size_of::<libc::sockaddr_in>() as u32;
+                check(libc::bind(fd, (&raw const at).cast(), len)).map(drop)
+            }
+            std::net::SocketAddr::V6(v6) => {
+                let mut at: libc::sockaddr_in6 = std::mem::zeroed();
+                at.sin6_family = libc::AF_INET6 as u16;
+                at.sin6_port = v6.port().to_be();
+                at.sin6_addr.s6_addr = v6.ip().octets();
+                let len = size_of::<libc::sockaddr_in6>() as u32;
+                check(libc::bind(fd, (&raw const at).cast(), len)).map(drop)
+            }
+        }
+    }
+}
+
+// ---- who and how much ----------------------------------------------------------------------------
+
+/// The user and group to serve as; nothing to do without them or without root. The error is the name that
+/// nobody has.
+pub fn identity(
+    user: Option<&str>,
+    group: Option<&str>,
+) -> Result<Option<crate::template::Identity>, String> {
+    // SAFETY: no pointers.
+    if unsafe { libc::geteuid() } != 0 {
+        return Ok(None);
+    }
+    let Some(user) = user else { return Ok(None) };
+    let name = std::ffi::CString::new(user).map_err(|_| user.to_owned())?;
+    // SAFETY: the name is a C string; the record lives until the next call, and its numbers are copied.
+    let (uid, mut gid) = unsafe {
+        let record = libc::getpwnam(name.as_ptr());
+        record.as_ref().map(|r| (r.pw_uid, r.pw_gid)).ok_or_else(|| user.to_owned())?
+    };
+    if let Some(group) = group {
+        let text = std::ffi::CString::new(group).map_err(|_| group.to_owned())?;
+        // SAFETY: as above.
+        gid = unsafe {
+            libc::getgrnam(text.as_ptr())
+                .as_ref()
+                .map(|r| r.gr_gid)
+                .ok_or_else(|| group.to_owned())?
+        };
+    }
+    Ok(Some(crate::template::Identity { name, uid, gid }))
+}
+
+pub fn become_user(user: &crate::template::Identity) -> io::Result<()> {
+    // SAFETY: the name is a C string; groups go first because a user without root cannot change them.
+    unsafe {
+        check(libc::initgroups(user.name.as_ptr(), user.gid))?;
+        check(libc::setgid(user.gid))?;
+        check(libc::setuid(user.uid)).map(drop)
+    }
+}
+
+/// As many descriptors as this process may have: each connection needs one.
+pub fn raise_descriptor_limit() {
+    // SAFETY: the record is a local.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max.min(1 << 20);
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
+
+/// Workers whose template died become children of this process.
+pub fn adopt_orphans() {
+    // SAFETY: no pointers.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+}
+
+pub fn thread_count() -> usize {
+    std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
+}
+
+/// Ends a forked process without the exit handlers of the program it was forked from.
+pub fn exit_now(status: i32) -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(status) }
+}
+
+/// Waits until one of the descriptors is readable/// Waits until one of the descriptors is readable or closed; tells which are.
 pub fn poll(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> Vec<bool> {
     let mut polled: Vec<_> = fds
         .iter()

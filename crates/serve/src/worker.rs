@@ -132,7 +132,12 @@ fn serve(
             }
             Ok(Turn::Idle) => {}
             Err(e) => {
-                site.log_error(LogLevel::Crit, None, "core", &format!("the event loop failed: {e}"));
+                site.log_error(
+                    LogLevel::Crit,
+                    None,
+                    "core",
+                    &format!("the event loop failed: {e}"),
+                );
                 return;
             }
         }
@@ -163,7 +168,8 @@ fn is_worn(site: &Site, slot: &crate::scoreboard::Slot) -> bool {
     if !due || memory::private_bytes() <= limit {
         return false;
     }
-    let text = format!("a worker uses more than DromWorkerMemoryLimit ({limit} bytes) and is replaced");
+    let text =
+        format!("a worker uses more than DromWorkerMemoryLimit ({limit} bytes) and is replaced");
     site.log_error(LogLevel::Notice, None, "core", &text);
     true
 }
@@ -182,7 +188,12 @@ fn run_job(
     slot.request.set(request.request_line());
     slot.requests.fetch_add(1, Ordering::Relaxed);
     let Some(perl) = perl else {
-        site.log_error(LogLevel::Error, Some(request.client), "perl", "this server runs without Perl");
+        site.log_error(
+            LogLevel::Error,
+            Some(request.client),
+            "perl",
+            "this server runs without Perl",
+        );
         request.next = Next::Error(500);
         return engine.finish_job(job, request);
     };
@@ -221,12 +232,12 @@ fn enter(
 ) {
     slot.perl_since_ns.store(now_ns, Ordering::Relaxed);
     crisis::request_begins(request.socket, request.head_sent);
-    shared.since_ns.store(now_ns, Ordering::Relaxed);
+    shared.since_ns.store(now_ns, Ordering::SeqCst);
     shared.limit_ns.store(limit.map_or(0, |l| l.as_nanos() as u64), Ordering::Relaxed);
     shared.run.fetch_add(1, Ordering::Relaxed);
     shared.wanted.store(false, Ordering::Relaxed);
     shared.owner.store(FREE, Ordering::Release);
-    if shared.awake.load(Ordering::Relaxed) == 0 {
+    if shared.awake.load(Ordering::SeqCst) == 0 {
         shared.awake.store(1, Ordering::Release);
         sys::futex_wake(&shared.awake);
     }
@@ -256,7 +267,8 @@ fn start_helper(shared: &'static Shared, site: &'static Site) {
         let (mut all, mut old) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&raw mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
-        let builder = std::thread::Builder::new().name("drom-helper".to_owned()).stack_size(256 * 1024);
+        let builder =
+            std::thread::Builder::new().name("drom-helper".to_owned()).stack_size(256 * 1024);
         if let Err(e) = builder.spawn(move || helper(shared)) {
             let text = format!("a worker runs without its helper thread: {e}");
             site.log_error(LogLevel::Crit, None, "core", &text);
@@ -279,8 +291,11 @@ fn helper(shared: &'static Shared) {
         if shared.since_ns.load(Ordering::Relaxed) == 0 {
             idle += 1;
             if idle > LOOKS_IDLE_MAX {
-                shared.awake.store(0, Ordering::Release);
-                // A request that began between the two lines sees 0 and wakes us.
+                shared.awake.store(0, Ordering::SeqCst);
+                // Pairs with `enter`: either it sees 0 and wakes us, or we see its request.
+                if shared.since_ns.load(Ordering::SeqCst) != 0 {
+                    shared.awake.store(1, Ordering::SeqCst);
+                }
             }
             continue;
         }
@@ -311,7 +326,7 @@ fn stand_in(shared: &'static Shared) {
         interrupts = stop_if_too_long(shared, engine.now_ns, interrupts);
     }
     if shared.dying.load(Ordering::Acquire) {
-        return save_what_can_be_saved(shared);
+        save_what_can_be_saved(shared);
     }
     engine.set_can_run_perl(true);
     shared.owner.store(FREE, Ordering::Release);
@@ -338,7 +353,8 @@ fn stop_if_too_long(shared: &Shared, now_ns: u64, interrupts: u32) -> u32 {
 /// finished, then the process ends.
 fn save_what_can_be_saved(shared: &'static Shared) -> ! {
     if shared.owner.load(Ordering::Acquire) != HELPER {
-        let taken = shared.owner.compare_exchange(FREE, HELPER, Ordering::Acquire, Ordering::Relaxed);
+        let taken =
+            shared.owner.compare_exchange(FREE, HELPER, Ordering::Acquire, Ordering::Relaxed);
         if taken.is_err() {
             crisis::end_at_once(); // the engine was in the middle of something: nothing is safe to touch
         }

@@ -1,11 +1,188 @@
-//! `drom load`.
+//! `drom load`: its flags, and the glue from them to a plan, from an outcome to a report.
+//!
+//! How to load is `drom-load`'s business; how a result looks is in the files beside this one.
+
+mod checks;
+mod duration;
+mod interrupt;
+mod json;
+mod progress;
+mod text;
+
+use std::{path::PathBuf, time::Duration};
+
+use drom_load::{Error, Outcome, Plan, Stop, Target};
 
 use crate::exit::Exit;
+use checks::Check;
 
+/// Load an HTTP server: a closed loop over HTTP/1.1.
+///
+/// Every connection sends its next request when the answer to the last one is complete. Every
+/// answer is in the histogram, every request is accounted for, and the run checks itself: its
+/// counts, Little's law, whether the client was the limit.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// What to load, e.g. http://127.0.0.1:8080/hello
+    url: String,
+    /// Connections, each with one request at a time
+    #[arg(short, long, default_value_t = 10, value_name = "N")]
+    connections: u32,
+    /// Stop after exactly so many requests
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration")]
+    requests: Option<u64>,
+    /// Stop after so long, e.g. 500ms, 10s, 2m [default: 10s]
+    #[arg(short, long, value_parser = duration::parse, value_name = "TIME")]
+    duration: Option<Duration>,
+    /// Client threads; each has its share of the connections
+    #[arg(short, long, default_value_t = 1, value_name = "N")]
+    threads: u32,
+    /// A header of the request; can be repeated
+    #[arg(short = 'H', long = "header", value_parser = parse_header, value_name = "K: V")]
+    headers: Vec<(String, String)>,
+    /// Request method [default: GET; POST when there is data]
+    #[arg(short, long)]
+    method: Option<String>,
+    /// Request body, as a form unless -H says another Content-Type
+    #[arg(long, value_name = "STR", conflicts_with = "data_file")]
+    data: Option<String>,
+    /// File with the request body
+    #[arg(long, value_name = "FILE")]
+    data_file: Option<PathBuf>,
+    /// A connection for each request; latency then begins with the connect
+    #[arg(long)]
+    no_keepalive: bool,
+    /// Longest wait for a whole answer, connect included
+    #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "TIME")]
+    timeout: Duration,
+    /// Load so long before measuring; what ends in it is counted apart
+    #[arg(long, default_value = "0s", value_parser = duration::parse, value_name = "TIME")]
+    warmup: Duration,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    /// No progress on the terminal
+    #[arg(short, long)]
+    quiet: bool,
+}
 
-pub fn run(_args: Args) -> Exit {
-    eprintln!("drom load: not built yet");
-    Exit::Failed
+const AFTER_HELP: &str = "\
+Examples:
+  drom load http://127.0.0.1:8080/                  10 connections for 10 s
+  drom load http://127.0.0.1:8080/ -c 32 -n 100000  exactly 100000 requests over 32 connections
+  drom load http://127.0.0.1:8080/ --warmup 1s --json
+  drom load http://127.0.0.1:8080/form --data 'name=Ann'
+
+Exit status: 0 measured; 1 could not be measured (no server, or no answer at all); 2 wrong flags or
+URL; 3 measured, but a self-check failed (the client was the limit, say); 130 stopped by Ctrl-C,
+what was measured so far is printed. Every figure is defined in docs/load.md.";
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+pub fn run(args: Args) -> Exit {
+    match measure(&args) {
+        Ok((plan, outcome)) => report(&args, &plan, &outcome),
+        Err(Failure { message, exit }) => {
+            eprintln!("drom load: {message}");
+            exit
+        }
+    }
+}
+
+/// Why there is nothing to report.
+struct Failure {
+    message: String,
+    exit: Exit,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let exit = if error.is_usage() { Exit::Usage } else { Exit::Failed };
+        Self { message: error.to_string(), exit }
+    }
+}
+
+fn measure(args: &Args) -> Result<(Plan, Outcome), Failure> {
+    let plan = plan(args)?;
+    let stop = interrupt::watch();
+    let mut progress = progress::Line::new(args.quiet);
+    let outcome = drom_load::run(&plan, stop, &mut |now| progress.show(now));
+    progress.clear();
+    Ok((plan, outcome?))
+}
+
+fn plan(args: &Args) -> Result<Plan, Failure> {
+    let body = body(args)?;
+    let with_body = args.data.is_some() || args.data_file.is_some();
+    let default_method = if with_body { "POST" } else { "GET" };
+    let mut headers = args.headers.clone();
+    let typed = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    if with_body && !typed {
+        headers.push(("Content-Type".to_owned(), FORM.to_owned()));
+    }
+    let duration = args.duration.unwrap_or(Duration::from_secs(10));
+    Ok(Plan {
+        connections: args.connections,
+        threads: args.threads,
+        stop: args.requests.map_or(Stop::After(duration), Stop::Requests),
+        warmup: args.warmup,
+        method: args.method.clone().unwrap_or_else(|| default_method.to_owned()),
+        headers,
+        body,
+        keepalive: !args.no_keepalive,
+        timeout: args.timeout,
+        ..Plan::get(Target::resolve(&args.url)?)
+    })
+}
+
+fn body(args: &Args) -> Result<Vec<u8>, Failure> {
+    let Some(file) = &args.data_file else {
+        return Ok(args.data.clone().unwrap_or_default().into_bytes());
+    };
+    std::fs::read(file).map_err(|error| Failure {
+        message: format!("cannot read the data file {}: {error}", file.display()),
+        exit: Exit::Usage,
+    })
+}
+
+fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Exit {
+    let checks = checks::all(plan, outcome);
+    let text = if args.json {
+        json::render(outcome, &checks)
+    } else {
+        text::render(&args.url, plan, outcome, &checks, text::Paint::for_stdout())
+    };
+    if let Err(error) = print(&text) {
+        eprintln!("drom load: cannot print the result: {error}");
+        return Exit::Failed;
+    }
+    exit(outcome, &checks)
+}
+
+/// `print!` would panic when the reader has gone away (`| head`).
+fn print(text: &str) -> std::io::Result<()> {
+    use std::io::Write;
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn exit(outcome: &Outcome, checks: &[Check]) -> Exit {
+    if outcome.interrupted {
+        Exit::Interrupted
+    } else if outcome.answers() == 0 {
+        Exit::Failed
+    } else if checks.iter().any(Check::spoils) {
+        Exit::Doubtful
+    } else {
+        Exit::Done
+    }
+}
+
+fn parse_header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("a header looks like 'Name: value'")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }

@@ -1,11 +1,196 @@
-//! `drom serve`.
+//! `drom serve`: serves a folder, or what an Apache-style configuration file says.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use drom_observe::clock;
+use drom_serve::config::{Config, Options};
 
 use crate::exit::Exit;
 
+/// Serve Perl web code: CGI, PerlRun, Registry, mod_perl handlers, and files.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Folder to serve without a configuration: files, cgi-bin/ as CGI, perl/ as Registry
+    #[arg(value_name = "DIR", conflicts_with = "file")]
+    dir: Option<PathBuf>,
+    /// Configuration file in Apache's language
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Address to listen on in place of every Listen (HOST:PORT or PORT); may be repeated
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    listen: Vec<SocketAddr>,
+    /// Define NAME for IfDefine and ${NAME}
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    define: Vec<String>,
+    /// Check the configuration, say what is wrong or that nothing is, and end
+    #[arg(short = 't', long)]
+    test: bool,
+    /// Unknown directives are warnings
+    #[arg(long)]
+    lenient: bool,
+    /// Tell the running server to load its configuration and Perl code again, and wait for the outcome
+    #[arg(long, conflicts_with_all = ["test"])]
+    reload: bool,
+    /// Write the server's process number to this file, in place of PidFile
+    #[arg(long, value_name = "FILE")]
+    pid_file: Option<PathBuf>,
+}
 
-pub fn run(_args: Args) -> Exit {
-    eprintln!("drom serve: not built yet");
+const EXAMPLES: &str = "\
+Examples:
+  drom serve site/                       files, site/cgi-bin and site/perl on 127.0.0.1:8080
+  drom serve -f httpd.conf -t            is the configuration right?
+  drom serve -f httpd.conf --listen 0.0.0.0:80
+  drom serve -f httpd.conf --reload      load the new code; the old serves on if it is broken
+
+Signals: HUP loads again, TERM and INT finish what runs and end.";
+
+/// How long `--reload` waits for the new code.
+const RELOAD_WAIT: Duration = Duration::from_secs(60);
+
+pub fn run(args: Args) -> Exit {
+    if args.dir.is_none() && args.file.is_none() {
+        eprintln!("drom serve: name a folder to serve, or a configuration with -f FILE");
+        return Exit::Usage;
+    }
+    let config = match read(&args, true) {
+        Ok(config) => config,
+        Err(text) => {
+            eprintln!("{text}");
+            return Exit::Usage;
+        }
+    };
+    if args.test {
+        eprintln!("Syntax OK");
+        return Exit::Done;
+    }
+    if args.reload {
+        return reload(&config);
+    }
+    serve(args, config)
+}
+
+fn serve(args: Args, first: Config) -> Exit {
+    let mut first = Some(first);
+    let read_config = move || match first.take() {
+        Some(config) => Ok(config),
+        None => read(&args, false),
+    };
+    let mut announce = |addresses: &[SocketAddr]| {
+        for address in addresses {
+            println!("listening on http://{address}");
+        }
+        // Somebody may wait for the line through a pipe.
+        let _ = std::io::Write::flush(&mut std::io::stdout());
+    };
+    match drom_serve::run(Box::new(read_config), &mut announce) {
+        Ok(()) => Exit::Done,
+        Err(e) => {
+            eprintln!("drom serve: {e}");
+            match e {
+                drom_serve::ServeError::Config(_) => Exit::Usage,
+                _ => Exit::Failed,
+            }
+        }
+    }
+}
+
+/// The configuration of the arguments. The error is what to show.
+fn read(args: &Args, show_notices: bool) -> Result<Config, String> {
+    let options = Options {
+        defines: args.define.clone(),
+        lenient: args.lenient,
+        listen: args.listen.clone(),
+    };
+    let mut config = match (&args.file, &args.dir) {
+        (Some(file), _) => from_file(file, &options, show_notices)?,
+        (None, Some(dir)) => {
+            let dir = std::fs::canonicalize(dir)
+                .map_err(|e| format!("drom serve: {}: {e}", dir.display()))?;
+            if !dir.is_dir() {
+                return Err(format!("drom serve: {} is no folder", dir.display()));
+            }
+            Config::for_folder(&dir, &options)
+        }
+        (None, None) => return Err("drom serve: nothing to serve".to_owned()),
+    };
+    if let Some(path) = &args.pid_file {
+        config.server.pid_file = Some(path.clone());
+    }
+    Ok(config)
+}
+
+fn from_file(file: &Path, options: &Options, show_notices: bool) -> Result<Config, String> {
+    let (config, notices) = Config::from_file(file, options)
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+    if show_notices {
+        notices.iter().for_each(|notice| eprintln!("{notice}"));
+    }
+    Ok(config)
+}
+
+/// Sends HUP to the process of the PidFile and waits for what it writes.
+fn reload(config: &Config) -> Exit {
+    let Some(pid_file) = &config.server.pid_file else {
+        eprintln!("drom serve: --reload needs a PidFile in the configuration, or --pid-file");
+        return Exit::Usage;
+    };
+    let pid = std::fs::read_to_string(pid_file).ok().and_then(|t| t.trim().parse::<i32>().ok());
+    let Some(pid) = pid else {
+        eprintln!("drom serve: no server runs here: {} cannot be read", pid_file.display());
+        return Exit::Failed;
+    };
+    let status = drom_serve::reload_status_file(pid_file);
+    let before = std::fs::read_to_string(&status).unwrap_or_default();
+    // SAFETY: no pointers.
+    if unsafe { libc::kill(pid, libc::SIGHUP) } != 0 {
+        eprintln!("drom serve: process {pid}: {}", std::io::Error::last_os_error());
+        return Exit::Failed;
+    }
+    let until = clock::now() + RELOAD_WAIT;
+    while clock::now() < until {
+        let now = std::fs::read_to_string(&status).unwrap_or_default();
+        if now != before && now.ends_with('\n') {
+            return tell(now.split_once(' ').map_or("", |(_, outcome)| outcome.trim_end()));
+        }
+        clock::sleep(Duration::from_millis(20));
+    }
+    eprintln!("drom serve: the server did not say within {} s how it went", RELOAD_WAIT.as_secs());
     Exit::Failed
+}
+
+fn tell(outcome: &str) -> Exit {
+    if outcome == "done" {
+        eprintln!("reloaded");
+        return Exit::Done;
+    }
+    eprintln!("reload {outcome}\nThe old code keeps serving.");
+    Exit::Failed
+}
+
+/// `HOST:PORT` or a port alone, which means 127.0.0.1.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let whole = if text.bytes().all(|b| b.is_ascii_digit()) {
+        format!("127.0.0.1:{text}")
+    } else {
+        text.replace("localhost:", "127.0.0.1:")
+    };
+    whole.parse().map_err(|_| format!("\"{text}\" is no address; write 127.0.0.1:8080 or 8080"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_local() {
+        assert_eq!(address("8080"), Ok("127.0.0.1:8080".parse().unwrap()));
+        assert_eq!(address("localhost:81"), Ok("127.0.0.1:81".parse().unwrap()));
+        assert!(address("nowhere").is_err());
+    }
 }

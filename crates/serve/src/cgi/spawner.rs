@@ -92,7 +92,7 @@ pub fn run(setup: Setup) {
         ];
         let ready = sys::poll(&fds, -1);
         if ready[1] {
-            return;
+            return spawner.end();
         }
         if ready[2] {
             while sys::next_signal(signals.as_raw_fd()).is_some() {}
@@ -202,6 +202,13 @@ impl Spawner {
                 eprintln_line(&format!("drom: cannot start {}: {e}", show(&job.script)));
                 zygote::tell_end(&self.setup.board, job.slot, 1 << 8);
             }
+        }
+    }
+
+    /// Zygotes end with their sockets; their children finish by themselves.
+    fn end(self) {
+        for (_, link) in self.zygotes {
+            sys::kill(link.pid(), libc::SIGTERM);
         }
     }
 
@@ -327,7 +334,9 @@ mod tests {
         assert!(how("#!/usr/bin/perl -wT") == perl(zygote::Taint::On));
         assert!(how("#! /usr/bin/perl -t") == perl(zygote::Taint::Warn));
         assert!(how("#!/usr/bin/env perl") == perl(zygote::Taint::Off));
-        for line in ["#!/bin/sh", "#!/usr/bin/perl -CS", "#!/opt/perl/bin/perl", "#!/usr/bin/perl -w -T"] {
+        for line in
+            ["#!/bin/sh", "#!/usr/bin/perl -CS", "#!/opt/perl/bin/perl", "#!/usr/bin/perl -w -T"]
+        {
             assert!(how(line) == How::Exec, "{line}");
         }
     }

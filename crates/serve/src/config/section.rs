@@ -33,6 +33,15 @@ impl Pattern {
         if has_wildcards(&text) { Pattern::Wildcard(text) } else { Pattern::Literal(text) }
     }
 
+    /// As it was written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Pattern::Literal(text) | Pattern::Wildcard(text) => text,
+            Pattern::Regex(regex) => regex.as_str(),
+        }
+    }
+
     /// A regular expression; the error is for the user.
     pub fn regex(text: &str) -> Result<Pattern, String> {
         Regex::new(text).map(Pattern::Regex).map_err(|e| bad_regex(text, &e))

@@ -37,8 +37,8 @@ pub struct Setup {
     pub board: Scoreboard,
     /// This worker's slot.
     pub me: usize,
-    /// Workers that accept connections; the others get theirs from the inbox.
-    pub primaries: usize,
+    /// Whether this worker accepts connections; the others get theirs from the inbox.
+    pub primary: bool,
     pub listeners: Vec<RawFd>,
     /// Connections for any idle worker: receiving and sending end.
     pub inbox: (RawFd, RawFd),
@@ -90,6 +90,8 @@ pub struct Engine {
     pub master_gone: bool,
     pub retire: bool,
     can_run_perl: bool,
+    /// Somebody wants this thread to look around.
+    attention: bool,
     files: respond::FileCache,
 }
 
@@ -138,6 +140,7 @@ impl Engine {
             master_gone: false,
             retire: false,
             can_run_perl: true,
+            attention: false,
             files: respond::FileCache::default(),
             setup,
         };
@@ -149,10 +152,6 @@ impl Engine {
     /// Nothing left that would be lost.
     pub fn is_empty(&self) -> bool {
         self.count == 0
-    }
-
-    pub fn connection_count(&self) -> usize {
-        self.count
     }
 
     /// Whether this thread can run Perl. Without it ready requests go to idle workers, and the inbox is
@@ -176,6 +175,9 @@ impl Engine {
         loop {
             if let Some(job) = self.next_waiting() {
                 return Ok(Turn::Job(job));
+            }
+            if std::mem::take(&mut self.attention) {
+                return Ok(Turn::Idle);
             }
             if let Some(index) = self.again.pop_front() {
                 if let Some(job) = self.look_again(index) {
@@ -212,7 +214,13 @@ impl Engine {
 
     fn wait(&mut self, timeout_ms: i32) -> io::Result<bool> {
         let due = self.due_ms();
-        let timeout = if timeout_ms < 0 { due } else if due < 0 { timeout_ms } else { timeout_ms.min(due) };
+        let timeout = if timeout_ms < 0 {
+            due
+        } else if due < 0 {
+            timeout_ms
+        } else {
+            timeout_ms.min(due)
+        };
         self.next = 0;
         self.ready = 0;
         self.ready = self.epoll.wait(&mut self.events, timeout)?;
@@ -231,14 +239,21 @@ impl Engine {
         if !self.listening && !self.draining && self.is_primary() {
             return 10;
         }
-        if self.count > 0 || !self.cgi_leftover.is_empty() { (SWEEP_NS / 1_000_000) as i32 } else { -1 }
+        if self.count > 0 || !self.cgi_leftover.is_empty() {
+            (SWEEP_NS / 1_000_000) as i32
+        } else {
+            -1
+        }
     }
 
     fn handle(&mut self, token: u64, events: u32) -> Option<usize> {
         match token & token::KIND {
             token::LISTENER => self.accept((token & 0xffff) as usize),
             token::INBOX => return self.receive(),
-            token::KICK => sys::unkick(self.setup.kick),
+            token::KICK => {
+                sys::unkick(self.setup.kick);
+                self.attention = true;
+            }
             token::LIFELINE => {
                 self.master_gone = true;
                 // The master is gone: nobody will accept what waits in the queue, and nobody replaces us.
@@ -292,7 +307,7 @@ impl Engine {
     // ---- accepting -----------------------------------------------------------------------------
 
     fn is_primary(&self) -> bool {
-        self.setup.me < self.setup.primaries
+        self.setup.primary
     }
 
     fn set_listening(&mut self, on: bool) {
@@ -304,12 +319,17 @@ impl Engine {
         for (number, &fd) in self.setup.listeners.iter().enumerate() {
             // A listener that cannot be watched shows as a server that does not answer; the log says why.
             let result = match on {
-                true => self.epoll.add(fd, sys::IN | sys::EXCLUSIVE, token::LISTENER | number as u64),
+                true => {
+                    self.epoll.add(fd, sys::IN | sys::EXCLUSIVE, token::LISTENER | number as u64)
+                }
                 false => self.epoll.remove(fd),
             };
             if let Err(e) = result {
                 self.log(LogLevel::Error, &format!("cannot watch a listening socket: {e}"));
             }
+        }
+        if !on {
+            self.empty_queues();
         }
     }
 
@@ -326,22 +346,53 @@ impl Engine {
         if let Err(e) = result {
             self.log(LogLevel::Error, &format!("cannot watch the inbox: {e}"));
         }
+        while !on {
+            // As with the listeners: a message whose wake-up came here is not left behind. Without Perl
+            // it goes to `waiting` and from there to somebody idle.
+            let before = self.serial;
+            if let Some(index) = self.receive() {
+                self.waiting.push_back(index);
+            }
+            if self.serial == before {
+                break;
+            }
+        }
     }
 
     fn accept(&mut self, number: usize) {
         for _ in 0..ACCEPTS_MAX {
             if !self.balanced() {
-                self.set_listening(false);
+                return self.set_listening(false);
+            }
+            if self.accept_one(number).is_none() {
                 return;
             }
+        }
+    }
+
+    fn accept_one(&mut self, number: usize) -> Option<usize> {
+        loop {
             match accept(self.setup.listeners[number]) {
-                Ok((fd, client)) => self.add(fd, client),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Ok((fd, client)) => return Some(self.add(fd, client)),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
                 Err(e) if e.raw_os_error() == Some(libc::ECONNABORTED) => {}
                 Err(e) => {
                     self.log(LogLevel::Error, &format!("cannot accept a connection: {e}"));
-                    self.set_listening(false); // until the next sweep: no spinning on a full table
-                    return;
+                    clock::sleep(std::time::Duration::from_millis(1)); // no spinning on a full table
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// An exclusive wake-up reaches one worker only. What it was for must not stay in the queue when that
+    /// worker turns away: it is taken, and given to others as far as they take it.
+    fn empty_queues(&mut self) {
+        for number in 0..self.setup.listeners.len() {
+            for _ in 0..ACCEPTS_MAX * 8 {
+                let Some(index) = self.accept_one(number) else { break };
+                if !self.balanced() {
+                    self.hand_off(index);
                 }
             }
         }
@@ -349,19 +400,25 @@ impl Engine {
 
     /// Connections are spread over the primaries: whoever has clearly more leaves new ones to the others.
     fn balanced(&self) -> bool {
-        let others = self.setup.board.slots[..self.setup.primaries].iter().enumerate();
-        let ready = others.filter(|(i, s)| *i != self.setup.me && s.is_idle());
+        let board = self.setup.board;
+        let generation = board.slots[self.setup.me].generation.load(Relaxed);
+        let peer = |s: &&crate::scoreboard::Slot| {
+            s.primary.load(Relaxed) != 0 && s.generation.load(Relaxed) == generation && s.is_idle()
+        };
+        let others = board.slots.iter().enumerate().filter(|(i, _)| *i != self.setup.me);
+        let ready = others.filter(|(_, s)| peer(s));
         let least = ready.map(|(_, s)| s.connections.load(Relaxed) as usize).min();
         least.is_none_or(|least| self.count <= least + (self.count / 8).max(1))
     }
 
-    fn add(&mut self, fd: OwnedFd, client: std::net::SocketAddr) {
+    fn add(&mut self, fd: OwnedFd, client: std::net::SocketAddr) -> usize {
         sys::set_option(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
         let index = self.insert(Connection::new(fd, client));
         let deadline = self.now_ns + self.setup.site.timeout().as_nanos() as u64;
         if let Some(connection) = self.connections[index].as_mut() {
             connection.deadline_ns = deadline;
         }
+        index
     }
 
     /// Puts a connection into the table and under epoll.
@@ -390,7 +447,7 @@ impl Engine {
         self.setup.board.slots[self.setup.me].connections.store(count as u32, Relaxed);
     }
 
-    fn close(&mut self, index: usize) {
+    pub fn close(&mut self, index: usize) {
         if let Some(mut connection) = self.connections[index].take() {
             if let Some(request) = connection.request.take() {
                 self.recycle(request);
@@ -431,7 +488,9 @@ impl Engine {
         let Some(connection) = self.connections[index].as_mut() else { return };
         match connection.state {
             State::Reading if connection.input.is_empty() => self.close(index),
-            State::Reading | State::Body => self.refuse(index, 408, "the client took too long to send its request"),
+            State::Reading | State::Body => {
+                self.refuse(index, 408, "the client took too long to send its request")
+            }
             State::Writing | State::Lingering => self.close(index),
             State::Cgi => self.cgi_expired(index),
             State::Waiting | State::Running => connection.deadline_ns = u64::MAX,
@@ -484,7 +543,7 @@ impl Engine {
         }
     }
 
-    fn recycle(&mut self, mut request: Box<Request>) {
+    pub fn recycle(&mut self, mut request: Box<Request>) {
         if self.spare.len() < 64 {
             request.reset();
             self.spare.push(request);

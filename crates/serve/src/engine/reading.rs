@@ -78,7 +78,6 @@ impl Engine {
         let mut scratch = HeadScratch { fields: request.take_fields() };
         match http::parse_head(&connection.input, limits, &mut scratch) {
             Parsed::NeedMore => {
-                request.give_fields(scratch.fields);
                 self.spare.push(request);
                 self.rest(index);
                 None
@@ -106,7 +105,12 @@ impl Engine {
     }
 
     /// A head is complete: finds the place it asks for, and whether a body may come.
-    fn begin(&mut self, index: usize, mut request: Box<Request>, head: http::Head) -> Option<usize> {
+    pub fn begin(
+        &mut self,
+        index: usize,
+        mut request: Box<Request>,
+        head: http::Head,
+    ) -> Option<usize> {
         let connection = self.connections[index].as_mut()?;
         connection.served += 1;
         let local = *connection.local.get_or_insert_with(|| {
@@ -115,13 +119,15 @@ impl Engine {
         let settings = &self.setup.site.config.server;
         let served_all = settings.max_keep_alive_requests > 0
             && connection.served >= settings.max_keep_alive_requests;
-        self.wall_s = crate::site::wall_time().as_secs();
+        let wall = crate::site::wall_time();
+        self.wall_s = wall.as_secs();
         request.client = connection.client;
         request.local = local;
         request.socket = connection.fd.as_raw_fd();
         request.connection_id = connection.id;
         request.started_ns = self.now_ns;
         request.wall_s = self.wall_s;
+        request.wall_us = wall.as_micros() as u64;
         request.keep = head.keep_alive && settings.keep_alive && !served_all && !self.draining;
         let (body, expects) = (head.body, head.expects_continue);
         let refused = place(&mut request, head);
@@ -151,19 +157,16 @@ impl Engine {
                 return self.refuse_body(index, 413);
             }
             http::Body::Length(length) => BodyFraming::Left(length),
-            http::Body::Chunked => BodyFraming::Chunked(ChunkedDecoder::new(ChunkedLimits::default())),
+            http::Body::Chunked => {
+                BodyFraming::Chunked(ChunkedDecoder::new(ChunkedLimits::default()))
+            }
         };
         if expects_continue && connection.input.is_empty() {
             // A client that does not read this is told again by the answer itself.
             let _ = output::send(connection.fd.as_raw_fd(), b"HTTP/1.1 100 Continue\r\n\r\n");
         }
-        connection.body = Some(Box::new(BodyRead {
-            framing,
-            memory: Vec::new(),
-            file: None,
-            len: 0,
-            len_max,
-        }));
+        connection.body =
+            Some(Box::new(BodyRead { framing, memory: Vec::new(), file: None, len: 0, len_max }));
         connection.state = State::Body;
         self.advance_body(index)
     }
@@ -267,12 +270,15 @@ impl BodyRead {
         let mut at = 0;
         let progress = loop {
             let BodyFraming::Chunked(decoder) = &mut self.framing else { return Progress::Done };
-            match decoder.feed(&input[at..]) {
+            match decoder.decode(&input[at..]) {
                 Chunk::Data { content, used } => {
                     let piece = &input[at + content.start..at + content.end];
                     at += used;
                     if self.len + piece.len() as u64 > self.len_max {
-                        break Progress::Bad(413, "the request body is larger than LimitRequestBody");
+                        break Progress::Bad(
+                            413,
+                            "the request body is larger than LimitRequestBody",
+                        );
                     }
                     let piece = piece.to_vec();
                     if self.keep(&piece).is_err() {
@@ -322,7 +328,9 @@ impl BodyRead {
 }
 
 fn read_some(fd: i32, into: &mut Vec<u8>) -> std::io::Result<usize> {
-    into.reserve(into.capacity().clamp(4096, READ_BYTES) - into.len().min(4096));
+    if into.capacity() - into.len() < 4096 {
+        into.reserve(READ_BYTES);
+    }
     let room = into.capacity() - into.len();
     // SAFETY: reads into the vector's spare room, then counts what was written there.
     unsafe {

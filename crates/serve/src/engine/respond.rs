@@ -54,8 +54,8 @@ impl Engine {
                 return None;
             }
             let mapped = request.mapped();
-            if !mapped.policy.access.as_ref().is_none_or(|a| a.allows(request.client.ip())) {
-                request.log(LogLevel::Error, "client denied by server configuration");
+            if !mapped.policy.allows(request.client.ip()) {
+                request.note(LogLevel::Error, "client denied by server configuration");
                 request.next = Next::Error(403);
                 continue;
             }
@@ -129,26 +129,48 @@ impl Engine {
         self.dispatch(index)
     }
 
+    /// As `finish_job`, for a request that has more to do once its answer left; gives it back.
+    pub fn answer_job(&mut self, index: usize, mut request: Box<Request>) -> Box<Request> {
+        request.answered = true;
+        self.retire |= request.retire;
+        self.answer(index, &mut request);
+        request
+    }
+
+    /// The connections whose request was with a thread that died: their clients were told.
+    pub fn drop_running(&mut self) {
+        for index in 0..self.connections.len() {
+            if self.is_state(index, State::Running) {
+                self.close(index);
+            }
+        }
+    }
+
     /// The answer is whole: writes it, logs it, and turns to the connection's next request.
     pub fn complete(&mut self, index: usize) {
         let Some(connection) = self.connections[index].as_mut() else { return };
         let Some(mut request) = connection.request.take() else { return };
+        self.answer(index, &mut request);
+        self.recycle(request);
+    }
+
+    fn answer(&mut self, index: usize, request: &mut Request) {
+        let Some(connection) = self.connections[index].as_mut() else { return };
         let mut wire = std::mem::take(&mut request.wire);
         wire.clear();
-        answer::finish(&mut request, &mut wire);
+        answer::finish(request, &mut wire);
         let progress = match connection.detached || request.aborted {
             true => Err(libc::EPIPE),
-            false => write_answer(connection.fd.as_raw_fd(), &wire, &mut request),
+            false => write_answer(connection.fd.as_raw_fd(), &wire, request),
         };
         request.wire = wire;
         request.aborted |= progress.is_err();
-        access_log::write(&request, self.now_ns, connection.served - 1);
+        access_log::write(request, self.now_ns, connection.served - 1);
         connection.keep = request.keep && !self.draining && progress.is_ok();
         let blocked = progress == Ok(Progress::Blocked);
         if blocked {
             connection.output = Some(Box::new(std::mem::take(&mut request.output)));
         }
-        self.recycle(request);
         match progress {
             Ok(Progress::Done) => self.next_request(index),
             Ok(Progress::Blocked) => self.begin_writing(index),
@@ -360,7 +382,8 @@ impl FileCache {
 }
 
 fn same_file(a: &Stat, b: &Stat) -> bool {
-    (a.mtime_s, a.mtime_ns, a.size, a.inode, a.device) == (b.mtime_s, b.mtime_ns, b.size, b.inode, b.device)
+    (a.mtime_s, a.mtime_ns, a.size, a.inode, a.device)
+        == (b.mtime_s, b.mtime_ns, b.size, b.inode, b.device)
 }
 
 /// One write where that is possible; the rest stays in the request's output.
@@ -387,7 +410,7 @@ fn write_answer(socket: RawFd, wire: &[u8], request: &mut Request) -> Result<Pro
 /// Makes the request another one, for a path of this server: GET, no body, `REDIRECT_*` variables.
 fn redirect(request: &mut Request, to: &[u8]) {
     if request.redirects >= REDIRECTS_MAX {
-        request.log(LogLevel::Error, "Request exceeded the limit of 10 internal redirects");
+        request.note(LogLevel::Error, "Request exceeded the limit of 10 internal redirects");
         request.mapped.get_or_insert_with(|| request.site.mapper.map(b"/", &Disk));
         request.next = answer::error_without_document(request, 500);
         request.answered = true;
@@ -432,7 +455,9 @@ fn external(request: &Request, path: &[u8]) -> Vec<u8> {
     let mut location = [b"http://", &host[..]].concat();
     for &byte in path {
         match byte {
-            b if b.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&b) => location.push(b),
+            b if b.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&b) => {
+                location.push(b)
+            }
             b => location.extend_from_slice(format!("%{b:02x}").as_bytes()),
         }
     }

@@ -1,0 +1,152 @@
+//! What a run checks about itself: one entry a check, with its evidence in words. Pure.
+//!
+//! A check that spoils the numbers makes the exit status 3; a warning only stands in the report.
+
+use drom_load::{Outcome, Plan, client_limited};
+
+/// Little's law may be off by this much (compare with `METHODOLOGY`: 2 %).
+const LITTLE_MAX: f64 = 0.02;
+const STEAL_MAX: f64 = 0.01;
+/// Below this window the kernel's 10 ms ticks are too coarse to say anything of steal.
+const STEAL_WINDOW_MIN_S: f64 = 0.5;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Ok,
+    /// Worth knowing; the numbers stand.
+    Warning,
+    /// The numbers are doubtful.
+    Failed,
+}
+
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Check {
+    pub name: &'static str,
+    pub state: State,
+    pub evidence: String,
+}
+
+impl Check {
+    pub fn spoils(&self) -> bool {
+        self.state == State::Failed
+    }
+}
+
+/// Every check, in the order of the report.
+pub fn all(plan: &Plan, outcome: &Outcome) -> Vec<Check> {
+    let checks = [
+        Some(counts(outcome)),
+        Some(errors(outcome)),
+        Some(connections(plan, outcome)),
+        Some(little(plan, outcome)),
+        Some(client(outcome)),
+        steal(outcome),
+    ];
+    checks.into_iter().flatten().collect()
+}
+
+fn check(name: &'static str, good: bool, otherwise: State, evidence: String) -> Check {
+    Check { name, state: if good { State::Ok } else { otherwise }, evidence }
+}
+
+fn counts(outcome: &Outcome) -> Check {
+    let Outcome { sent, ok, failed, in_flight, .. } = outcome;
+    let good = *sent == ok + failed + in_flight;
+    let evidence = format!("{sent} sent = {ok} ok + {failed} failed + {in_flight} in flight");
+    check("counts", good, State::Failed, evidence)
+}
+
+fn errors(outcome: &Outcome) -> Check {
+    let errors: u64 = outcome.errors.values().sum();
+    let evidence = match (errors, outcome.first_fault) {
+        (0, _) => "every request that ended has a complete answer".to_owned(),
+        (_, None) => format!("{errors} requests ended without a complete, good answer"),
+        (_, Some(fault)) => format!("{errors} requests failed; the first fault: {fault}"),
+    };
+    check("errors", errors == 0, State::Warning, evidence)
+}
+
+fn connections(plan: &Plan, outcome: &Outcome) -> Check {
+    let (connected, wanted) = (outcome.connected, plan.connections_used());
+    let fairness = outcome.fairness();
+    let evidence =
+        format!("{connected} of {wanted} established, fairness {fairness:.3} (1 = even)");
+    check("connections", connected == wanted, State::Failed, evidence)
+}
+
+/// N = X R, where R is the latency and all that lies between two requests of a connection.
+fn little(plan: &Plan, outcome: &Outcome) -> Check {
+    let deviation = outcome.little_deviation();
+    let wanted = f64::from(plan.connections_used());
+    let found = wanted * (1.0 + deviation);
+    let evidence = format!("stamps account for {found:.2} of {wanted} connections");
+    check("little", deviation.abs() <= LITTLE_MAX, State::Failed, evidence)
+}
+
+fn client(outcome: &Outcome) -> Check {
+    let verdict = client_limited(outcome, None);
+    check("client", !verdict.limited, State::Failed, verdict.evidence)
+}
+
+fn steal(outcome: &Outcome) -> Option<Check> {
+    if outcome.duration.as_secs_f64() < STEAL_WINDOW_MIN_S {
+        return None;
+    }
+    let share = outcome.steal_share?;
+    let evidence =
+        format!("{:.1} % of the machine's CPU time taken by the hypervisor", share * 100.0);
+    Some(check("steal", share <= STEAL_MAX, State::Warning, evidence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drom_load::{ErrorKind, Target};
+    use std::time::Duration;
+
+    fn plan() -> Plan {
+        let address = "127.0.0.1:80".parse().expect("an address");
+        let target = Target { address, host: "a".to_owned(), path: "/".to_owned() };
+        Plan { connections: 4, ..Plan::get(target) }
+    }
+
+    fn good() -> Outcome {
+        Outcome {
+            sent: 12,
+            ok: 10,
+            in_flight: 2,
+            connected: 4,
+            duration: Duration::from_secs(1),
+            connection_time: Duration::from_secs(4),
+            accounted_time: Duration::from_millis(3_999),
+            thread_cpu: vec![Duration::from_millis(400)],
+            steal_share: Some(0.001),
+            ..Outcome::default()
+        }
+    }
+
+    fn state(outcome: &Outcome, name: &str) -> State {
+        let checks = all(&plan(), outcome);
+        checks.into_iter().find(|check| check.name == name).expect("it is there").state
+    }
+
+    #[test]
+    fn a_good_run_passes_all() {
+        assert!(all(&plan(), &good()).iter().all(|check| check.state == State::Ok));
+    }
+
+    #[test]
+    fn each_fault_fails_its_own_check() {
+        let lost = Outcome { in_flight: 1, ..good() };
+        assert_eq!(state(&lost, "counts"), State::Failed);
+        let erring = Outcome { errors: [(ErrorKind::Closed, 1)].into(), ..good() };
+        assert_eq!(state(&erring, "errors"), State::Warning);
+        assert_eq!(state(&Outcome { connected: 3, ..good() }, "connections"), State::Failed);
+        let idle = Outcome { accounted_time: Duration::from_millis(3_900), ..good() };
+        assert_eq!(state(&idle, "little"), State::Failed);
+        let pegged = Outcome { thread_cpu: vec![Duration::from_millis(990)], ..good() };
+        assert_eq!(state(&pegged, "client"), State::Failed);
+        assert_eq!(state(&Outcome { steal_share: Some(0.02), ..good() }, "steal"), State::Warning);
+    }
+}

@@ -1,0 +1,229 @@
+//! The result for people: aligned, three significant digits, units that fit, colour on a terminal.
+//!
+//! Pure but for `Paint::for_stdout`. Definitions of the figures are in docs/load.md.
+
+use std::io::IsTerminal;
+
+use drom_load::{Outcome, Plan};
+
+use super::checks::{Check, State};
+
+/// Whether to colour.
+#[derive(Clone, Copy)]
+pub struct Paint(bool);
+
+impl Paint {
+    /// <https://no-color.org>: any non-empty `NO_COLOR` turns colours off.
+    pub fn for_stdout() -> Self {
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self(!refused && std::io::stdout().is_terminal())
+    }
+
+    fn dress(self, code: &str, text: &str) -> String {
+        if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    fn bold(self, text: &str) -> String {
+        self.dress("1", text)
+    }
+
+    fn dim(self, text: &str) -> String {
+        self.dress("2", text)
+    }
+
+    fn state(self, state: State) -> String {
+        match state {
+            State::Ok => self.dress("32", "ok  "),
+            State::Warning => self.dress("33", "warn"),
+            State::Failed => self.dress("1;31", "FAIL"),
+        }
+    }
+}
+
+pub fn render(url: &str, plan: &Plan, outcome: &Outcome, checks: &[Check], paint: Paint) -> String {
+    let mut lines = heading(url, plan, outcome, paint);
+    lines.push(String::new());
+    lines.extend(rates(plan, outcome, paint));
+    lines.push(String::new());
+    lines.extend(latencies(plan, outcome, paint));
+    lines.push(String::new());
+    lines.extend(answers(outcome, paint));
+    lines.push(String::new());
+    lines.extend(checks.iter().enumerate().map(|(at, check)| {
+        let title = if at == 0 { "Checks" } else { "" };
+        row(
+            paint,
+            title,
+            &format!("{} {:<12} {}", paint.state(check.state), check.name, check.evidence),
+        )
+    }));
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+const TITLE_WIDTH: usize = 10;
+
+fn row(paint: Paint, title: &str, text: &str) -> String {
+    paint.bold(&format!("{title:<TITLE_WIDTH$}")) + text
+}
+
+fn heading(url: &str, plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
+    let connections = number_of(u64::from(plan.connections_used()), "connection");
+    let threads = number_of(outcome.thread_cpu.len() as u64, "thread");
+    let reuse = if plan.keepalive { "keep-alive" } else { "a connection for each request" };
+    let length = time_us(outcome.duration.as_secs_f64() * 1e6);
+    let warmup = match outcome.warmup_requests {
+        _ if plan.warmup.is_zero() => "no warm-up".to_owned(),
+        requests => {
+            let length = time_us(plan.warmup.as_secs_f64() * 1e6);
+            format!("after {length} of warm-up ({} requests)", count(requests))
+        }
+    };
+    let stopped = if outcome.interrupted { ", stopped early" } else { "" };
+    vec![
+        row(paint, "Target", &format!("{} {url}", plan.method)),
+        row(paint, "Load", &format!("{connections}, {threads}, {reuse}; {}", outcome.engine)),
+        row(paint, "Window", &format!("{length}{stopped}, {warmup}")),
+    ]
+}
+
+fn rates(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
+    let rate = paint.bold(&format!("{:>10} answers/s", si_count(outcome.rate_rps())));
+    let seconds = outcome.duration.as_secs_f64();
+    let per_second = if seconds > 0.0 { outcome.bytes_read as f64 / seconds } else { 0.0 };
+    let cpu = outcome.cpu_us_per_request();
+    let mut lines = vec![
+        row(paint, "Rate", &rate),
+        row(
+            paint,
+            "Read",
+            &format!("{:>10}/s  {} in all", bytes(per_second), bytes(outcome.bytes_read as f64)),
+        ),
+        row(paint, "Client", &format!("{:>10} of CPU a request", time_us(cpu))),
+    ];
+    if outcome.reconnects > 0 || !plan.keepalive {
+        let mean = time_us(outcome.connect.mean_ns() / 1e3);
+        let text = format!("{:>10} again, {mean} each on average", count(outcome.reconnects));
+        lines.push(row(paint, "Connects", &text));
+    }
+    lines
+}
+
+fn latencies(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
+    if outcome.latency.count() == 0 {
+        return vec![row(paint, "Latency", "no answer")];
+    }
+    let latency = &outcome.latency;
+    let at = |quantile| latency.quantile_ns(quantile) as f64 / 1e3;
+    let figures = [
+        ("mean", latency.mean_ns() / 1e3),
+        ("p50", at(0.5)),
+        ("p90", at(0.9)),
+        ("p99", at(0.99)),
+        ("p99.9", at(0.999)),
+        ("max", latency.max_ns() as f64 / 1e3),
+    ];
+    let names: String = figures.iter().map(|(name, _)| format!("{name:>10}")).collect();
+    let values: String = figures.iter().map(|(_, us)| format!("{:>10}", time_us(*us))).collect();
+    let from = if plan.keepalive { "write" } else { "connect" };
+    let note = format!("from {from} to last byte");
+    vec![
+        row(paint, "Latency", &paint.dim(&note)),
+        row(paint, "", &paint.dim(&names)),
+        row(paint, "", &values),
+    ]
+}
+
+fn answers(outcome: &Outcome, paint: Paint) -> Vec<String> {
+    let ended = (outcome.ok + outcome.failed).max(1);
+    let line = |name: &str, number: u64, bad: bool| {
+        let share = 100.0 * number as f64 / ended as f64;
+        let name =
+            if bad { paint.dress("31", &format!("{name:<10}")) } else { format!("{name:<10}") };
+        format!("{name} {:>14} {share:>8.2} %", count(number))
+    };
+    let statuses = outcome.status.iter().map(|(code, n)| line(&code.to_string(), *n, *code >= 400));
+    let errors = outcome.errors.iter().map(|(kind, n)| line(kind.name(), *n, true));
+    let mut lines: Vec<String> = Vec::new();
+    for (title, found) in [("Status", statuses.collect::<Vec<_>>()), ("Errors", errors.collect())] {
+        for (at, text) in found.iter().enumerate() {
+            lines.push(row(paint, if at == 0 { title } else { "" }, text));
+        }
+    }
+    lines.push(row(
+        paint,
+        "In flight",
+        &format!("{:<10} {:>14}", "at the end", count(outcome.in_flight)),
+    ));
+    lines
+}
+
+fn number_of(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// 1234567 as 1,234,567.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A rate: whole from 100 on, three significant digits below.
+pub fn si_count(rate: f64) -> String {
+    if rate >= 100.0 { count(rate.round() as u64) } else { significant(rate) }
+}
+
+/// Microseconds in the unit that fits.
+pub fn time_us(us: f64) -> String {
+    match us {
+        _ if us < 999.5 => format!("{} us", significant(us)),
+        _ if us < 999_500.0 => format!("{} ms", significant(us / 1e3)),
+        _ => format!("{} s", significant(us / 1e6)),
+    }
+}
+
+fn bytes(bytes: f64) -> String {
+    match bytes {
+        _ if bytes < 999.5 => format!("{bytes:.0} B"),
+        _ if bytes < 999_500.0 => format!("{} kB", significant(bytes / 1e3)),
+        _ if bytes < 999.5e6 => format!("{} MB", significant(bytes / 1e6)),
+        _ => format!("{} GB", significant(bytes / 1e9)),
+    }
+}
+
+/// Three significant digits, as far as they are after the point.
+fn significant(value: f64) -> String {
+    let decimals = match value {
+        _ if value >= 99.95 => 0,
+        _ if value >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_sensible_digits_and_units() {
+        assert_eq!(
+            [count(0), count(999), count(1000), count(1234567)],
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!(time_us(3.456), "3.46 us");
+        assert_eq!(time_us(99.96), "100 us");
+        assert_eq!(time_us(999.6), "1.00 ms");
+        assert_eq!(time_us(12_340.0), "12.3 ms");
+        assert_eq!(time_us(10_000_000.0), "10.0 s");
+        assert_eq!(si_count(118_400.4), "118,400");
+        assert_eq!(si_count(9.5), "9.50");
+        assert_eq!(bytes(15_200_000.0), "15.2 MB");
+    }
+}

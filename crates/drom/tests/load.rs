@@ -1,0 +1,207 @@
+//! `drom load` from outside: what it prints, what it refuses, how it ends.
+
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    process::{Command, Output, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::Duration,
+};
+
+use drom_load::{NullServer, null_server};
+use serde_json::{Value, json};
+
+fn drom(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
+    command.arg("load").args(arguments).stdin(Stdio::null());
+    command.output().expect("drom can be started")
+}
+
+fn server() -> (NullServer, String) {
+    let server = null_server().expect("a server");
+    let url = format!("http://{}/", server.address());
+    (server, url)
+}
+
+/// Answers each connection's first request with `answer` and closes; tells the requests it saw.
+fn answering(answer: &'static [u8]) -> (String, Receiver<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/p", listener.local_addr().expect("an address"));
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = vec![0; 4096];
+            let length = stream.read(&mut request).unwrap_or(0);
+            request.truncate(length);
+            // The test may be over before the last request is.
+            let _ = tell.send(request);
+            let _ = stream.write_all(answer);
+        }
+    });
+    (url, told)
+}
+
+const CLOSING: &[u8] = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("text")
+}
+
+fn document(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).expect("JSON on stdout")
+}
+
+/// The client shares the machine with other tests, so that it may be found to be the limit.
+fn assert_measured(output: &Output) {
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{} {}", output.status, stderr(output));
+}
+
+#[test]
+fn json_has_the_documented_keys_and_counts_that_add_up() {
+    let (_server, url) = server();
+    let output = drom(&[&url, "-c", "4", "-n", "500", "--json"]);
+    assert_measured(&output);
+    let found = document(&output);
+    let keys: Vec<&str> =
+        found.as_object().expect("an object").keys().map(String::as_str).collect();
+    let wanted =
+        "schema engine duration_s requests rate_rps latency_us status errors client checks";
+    assert_eq!(keys.join(" "), wanted);
+    assert_eq!(found["schema"], "drom-load/1");
+    assert_eq!(found["requests"], json!({"sent": 500, "ok": 500, "failed": 0, "in_flight": 0}));
+    assert_eq!((&found["status"], &found["errors"]), (&json!({"200": 500}), &json!({})));
+    let latency = &found["latency_us"];
+    let at = |key: &str| latency[key].as_f64().expect("a number");
+    assert!(["p50", "p90", "p99", "p999", "max"].map(at).is_sorted() && at("p50") > 0.0);
+    assert!(at("mean") > 0.0 && found["client"]["cpu_us_per_request"].as_f64() > Some(0.0));
+    assert!(found["client"]["limited"].is_boolean());
+    assert!(stderr(&output).is_empty(), "progress is for terminals only");
+}
+
+#[test]
+fn the_exit_status_follows_the_checks() {
+    let (_server, url) = server();
+    let output = drom(&[&url, "-n", "2000", "--json"]);
+    let found = document(&output);
+    let checks = found["checks"].as_array().expect("checks").iter();
+    let failed = checks.filter(|check| check["state"] == "failed").count();
+    assert_eq!(output.status.code(), Some(if failed > 0 { 3 } else { 0 }));
+}
+
+#[test]
+fn the_text_report_is_complete_and_uncoloured() {
+    let (_server, url) = server();
+    let output = drom(&[&url, "-d", "200ms", "--warmup", "100ms", "-t", "2"]);
+    assert_measured(&output);
+    let text = stdout(&output);
+    for word in ["Target", &url, "Rate", "answers/s", "p99.9", "200", "In flight", "warm-up"] {
+        assert!(text.contains(word), "{word} is not in\n{text}");
+    }
+    for check in ["counts", "errors", "connections", "little", "client"] {
+        assert!(text.contains(check), "{check} is not in\n{text}");
+    }
+    assert!(!text.contains('\x1b'));
+    assert!(text.lines().all(|line| line.len() <= 100 && line.trim_end() == line), "{text}");
+}
+
+#[test]
+fn the_request_is_what_the_flags_say() {
+    let (url, told) = answering(CLOSING);
+    let output = drom(&[&url, "-n", "1", "--data", "a=1", "-H", "X-Y:  z", "-H", "Host: other"]);
+    assert_measured(&output);
+    let request = told.recv_timeout(Duration::from_secs(5)).expect("a request");
+    let text = "POST /p HTTP/1.1\r\nX-Y: z\r\nHost: other\r\n\
+                Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 3\r\n\r\na=1";
+    assert_eq!(String::from_utf8_lossy(&request), text);
+}
+
+#[test]
+fn a_data_file_is_sent_and_a_missing_one_named() {
+    let (url, told) = answering(CLOSING);
+    let file = std::env::temp_dir().join(format!("drom-load-test-{}", std::process::id()));
+    std::fs::write(&file, b"bytes\0").expect("a file");
+    let name = file.to_str().expect("a name");
+    let output = drom(&[&url, "-n", "1", "-m", "PUT", "--no-keepalive", "--data-file", name]);
+    std::fs::remove_file(&file).expect("removed");
+    assert_measured(&output);
+    let request = told.recv_timeout(Duration::from_secs(5)).expect("a request");
+    let text = String::from_utf8_lossy(&request).into_owned();
+    assert!(text.starts_with("PUT /p ") && text.contains("Connection: close\r\n"), "{text}");
+    assert!(text.ends_with("\r\n\r\nbytes\0"), "{text}");
+    let missing = drom(&[&url, "-n", "1", "--data-file", name]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(stderr(&missing).contains(name));
+}
+
+#[test]
+fn errors_are_counted_by_kind() {
+    let (url, _told) = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel");
+    let output = drom(&[&url, "-c", "2", "-n", "6", "--json"]);
+    assert_eq!(output.status.code(), Some(1), "not one answer");
+    let found = document(&output);
+    assert_eq!(found["errors"], json!({"closed": 6}));
+    assert_eq!(found["requests"]["failed"], 6);
+    assert!(found["latency_us"]["p50"].is_null(), "no answer has no latency");
+}
+
+#[test]
+fn bad_flags_and_urls_are_usage_errors_that_say_what_to_do() {
+    let cases: [(&[&str], &str); 11] = [
+        (&["https://127.0.0.1/"], "https is not supported yet"),
+        (&["127.0.0.1:80"], "must begin with http://"),
+        (&["ftp://127.0.0.1/"], "http://"),
+        (&["http://127.0.0.1:x/"], "port"),
+        (&["http://127.0.0.1/", "-d", "soon"], "10s"),
+        (&["http://127.0.0.1/", "-c", "0"], "connection"),
+        (&["http://127.0.0.1/", "-c", "1", "-t", "2"], "threads"),
+        (&["http://127.0.0.1/", "-n", "1", "-d", "1s"], "cannot be used with"),
+        (&["http://127.0.0.1/", "-H", "nonsense"], "Name: value"),
+        (&["http://127.0.0.1/", "-H", "Content-Length: 1"], "framing"),
+        (&[], "URL"),
+    ];
+    for (arguments, hint) in cases {
+        let output = drom(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(stderr(&output).contains(hint), "{arguments:?}: {}", stderr(&output));
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_a_failure() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    drop(listener);
+    let output = drom(&[&url, "-d", "30s"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("refused"), "{}", stderr(&output));
+}
+
+#[test]
+fn too_many_connections_name_the_limit() {
+    let script = "ulimit -n 100; exec \"$0\" load http://127.0.0.1:1/ -c 200";
+    let output = Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_drom")]).output();
+    let output = output.expect("sh");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("limit is 100"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("ulimit -n"), "{}", stderr(&output));
+}
+
+#[test]
+fn ctrl_c_prints_what_was_measured() {
+    let (_server, url) = server();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
+    command.args(["load", &url, "-d", "60s", "--json"]).stdout(Stdio::piped());
+    let child = command.spawn().expect("drom can be started");
+    thread::sleep(Duration::from_millis(500));
+    // SAFETY: a signal to a child of this test that has not been waited for.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130));
+    assert!(document(&output)["requests"]["ok"].as_u64() > Some(0));
+}

@@ -1,0 +1,31 @@
+//! What can be wrong with an answer's bytes: one name a fault. Text only; no I/O, no policy.
+
+/// A server broke the protocol in this way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    #[error("the answer does not begin with HTTP/1.0 or HTTP/1.1; is this an HTTP port?")]
+    NotHttp,
+    #[error("a line of the head ends in a bare line feed")]
+    BareLineFeed,
+    #[error("the head is longer than 64 KiB")]
+    HeadTooLong,
+    #[error("the status line or a header field is malformed")]
+    BadHead,
+    #[error("Content-Length is repeated or is not a plain number")]
+    BadLength,
+    #[error("both Content-Length and Transfer-Encoding are given")]
+    BothLengths,
+    #[error("Transfer-Encoding does not end in exactly one chunked, or comes with HTTP/1.0")]
+    BadTransferCoding,
+    #[error("a chunk's size line or line ending is malformed")]
+    BadChunk,
+    #[error("trailers or chunk extensions are longer than 64 KiB")]
+    TrailersTooLong,
+    #[error("101 Switching Protocols was not asked for")]
+    Upgraded,
+    #[error("bytes follow the end of the answer")]
+    Excess,
+    #[error("the connection closed before the answer was complete")]
+    Truncated,
+}

@@ -1,0 +1,308 @@
+//! What one client thread does with one connection: begin a request, send, read, judge, begin
+//! again.
+//!
+//! A request costs one `send` and one `recv`: the next request is written in the same turn that
+//! completes an answer, and epoll is never re-armed. Failures only mark the connection as resting,
+//! so that no chain of failures can recurse. The loop that calls this is `worker.rs`.
+
+use std::{
+    io::{self, Read, Write},
+    time::Duration,
+};
+
+use drom_observe::clock::monotonic_ns;
+
+use crate::{
+    connection::{self, Connection, Phase, to_ns},
+    error::Error,
+    outcome::ErrorKind,
+    plan::Plan,
+    poll::{Poll, Ready},
+    protocol::{Event, Fault, Heads},
+    tally::Tally,
+};
+
+/// A server that refuses is not asked again at once: its answer would be the client's CPU time.
+const REST_AFTER_CONNECT_ERROR: Duration = Duration::from_millis(10);
+
+/// Fits a segment on any common path.
+const SEGMENT_BYTES: usize = 1_200;
+
+/// All of a thread but its connections.
+pub struct Lane<'a> {
+    pub plan: &'a Plan,
+    pub request: &'a [u8],
+    pub poll: Poll,
+    pub tally: Tally,
+    /// Requests that may still begin; `None` without a limit.
+    pub left: Option<u64>,
+    /// False in the warm-up, whose requests do not use up `left`.
+    pub measuring: bool,
+    /// Connections that wait to begin again.
+    pub resting: Vec<u32>,
+    /// The last stamp taken.
+    pub now_ns: u64,
+    /// Why the run as a whole cannot go on.
+    pub fatal: Option<Error>,
+    heads: Heads,
+    anyone_established: bool,
+}
+
+impl<'a> Lane<'a> {
+    pub fn new(plan: &'a Plan, request: &'a [u8], poll: Poll, left: Option<u64>) -> Self {
+        Self {
+            plan,
+            request,
+            poll,
+            tally: Tally::default(),
+            left,
+            measuring: false,
+            resting: Vec::new(),
+            now_ns: monotonic_ns(),
+            fatal: None,
+            heads: Heads::new(&plan.method),
+            anyone_established: false,
+        }
+    }
+
+    /// Begins the connection's next request, if one is left.
+    pub fn begin(&mut self, connection: &mut Connection) {
+        if self.left == Some(0) {
+            connection.close();
+            connection.phase = Phase::Done;
+            return;
+        }
+        if let Some(left) = self.left.as_mut().filter(|_| self.measuring) {
+            *left -= 1;
+        }
+        self.tally.sent += 1;
+        connection.begun_ns = self.now_ns;
+        if connection.stream.is_some() {
+            self.send_from(connection, 0);
+        } else {
+            self.connect(connection);
+        }
+    }
+
+    /// Acts on what epoll said about the connection.
+    #[inline]
+    pub fn ready(&mut self, connection: &mut Connection, ready: Ready, buffer: &mut [u8]) {
+        match connection.phase {
+            Phase::Connecting => self.connected(connection, ready),
+            Phase::Sending(written) if ready.writable => self.send_from(connection, written),
+            _ => {}
+        }
+        if ready.readable {
+            self.read(connection, ready.closing, buffer);
+        }
+    }
+
+    /// Ends the request with an error when it has lasted too long.
+    pub fn check_timeout(&mut self, connection: &mut Connection) {
+        let age_ns = self.now_ns.saturating_sub(connection.begun_ns);
+        if connection.has_request() && age_ns >= to_ns(self.plan.timeout) {
+            self.fail(connection, ErrorKind::Timeout);
+        }
+    }
+
+    fn connect(&mut self, connection: &mut Connection) {
+        if connection.established {
+            self.tally.reconnects += 1;
+        }
+        connection.phase = Phase::Connecting;
+        let one_segment = self.plan.keepalive && self.request.len() <= SEGMENT_BYTES;
+        let made = connection::connect(self.plan.target.address, one_segment).and_then(|stream| {
+            self.poll.add(&stream, u64::from(connection.token))?;
+            Ok(stream)
+        });
+        match made {
+            Ok(stream) => connection.stream = Some(stream),
+            Err(error) => self.connect_failed(connection, error),
+        }
+    }
+
+    fn connected(&mut self, connection: &mut Connection, ready: Ready) {
+        let Some(stream) = &connection.stream else { return };
+        let error = if ready.closing { stream.take_error().unwrap_or_else(Some) } else { None };
+        if let Some(error) = error {
+            return self.connect_failed(connection, error);
+        }
+        if ready.writable {
+            self.now_ns = monotonic_ns();
+            self.tally.connect.record_ns(self.now_ns.saturating_sub(connection.begun_ns));
+            connection.established = true;
+            self.anyone_established = true;
+            self.send_from(connection, 0);
+        }
+    }
+
+    fn connect_failed(&mut self, connection: &mut Connection, error: io::Error) {
+        if let Some(fatal) = self.judge_connect(error) {
+            self.fatal = Some(fatal);
+        }
+        self.fail(connection, ErrorKind::Connect);
+        let until_ns = self.now_ns + to_ns(REST_AFTER_CONNECT_ERROR);
+        connection.phase = Phase::Resting { until_ns };
+    }
+
+    /// A server that was never reached is no measurement; one that goes away is.
+    fn judge_connect(&self, source: io::Error) -> Option<Error> {
+        let address = self.plan.target.address;
+        match source.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => {
+                let wanted = u64::from(self.plan.connections) + 64;
+                Some(Error::Descriptors { wanted, limit: wanted - 1 })
+            }
+            _ if self.anyone_established => None,
+            Some(libc::ECONNREFUSED) => Some(Error::Refused { address }),
+            _ => Some(Error::Connect { address, source }),
+        }
+    }
+
+    #[inline]
+    fn send_from(&mut self, connection: &mut Connection, already: usize) {
+        if already == 0 {
+            self.now_ns = monotonic_ns();
+            connection.written_ns = self.now_ns;
+        }
+        let Some(stream) = &mut connection.stream else { return };
+        let mut written = already;
+        while written < self.request.len() {
+            match stream.write(&self.request[written..]) {
+                Ok(count) => written += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    connection.phase = Phase::Sending(written);
+                    return;
+                }
+                Err(error) => return self.fail(connection, write_error(&error)),
+            }
+        }
+        connection.phase = Phase::Awaiting;
+    }
+
+    #[inline]
+    fn read(&mut self, connection: &mut Connection, closing: bool, buffer: &mut [u8]) {
+        while matches!(connection.phase, Phase::Awaiting | Phase::Sending(_)) {
+            let Some(stream) = &mut connection.stream else { return };
+            match stream.read(buffer) {
+                Ok(0) => return self.closed(connection),
+                Ok(length) => {
+                    self.now_ns = monotonic_ns();
+                    self.tally.bytes_read += length as u64;
+                    let same_socket = self.take(connection, &buffer[..length], closing);
+                    if !same_socket || (length < buffer.len() && !closing) {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => return self.fail(connection, read_error(&error)),
+            }
+        }
+    }
+
+    /// Feeds the protocol core; whether the socket is still the same.
+    #[inline]
+    fn take(&mut self, connection: &mut Connection, mut input: &[u8], closing: bool) -> bool {
+        loop {
+            match connection.answer.next(&mut self.heads, input) {
+                Ok((None, _)) => return true,
+                Ok((Some(Event::Head(head)), rest)) => {
+                    connection.status = head.status;
+                    input = rest;
+                }
+                Ok((Some(Event::Body(body)), rest)) => {
+                    if self.plan.expect_body.is_some() {
+                        connection.body.add(body);
+                    }
+                    input = rest;
+                }
+                Ok((Some(Event::Complete { .. }), rest)) if !rest.is_empty() => {
+                    self.fault(connection, Fault::Excess);
+                    return false;
+                }
+                Ok((Some(Event::Complete { reusable }), _)) => {
+                    return self.complete(connection, reusable && !closing);
+                }
+                Err(fault) => {
+                    self.fault(connection, fault);
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// The answer is whole: counts it and begins the next request; whether the socket was kept.
+    #[inline]
+    fn complete(&mut self, connection: &mut Connection, reusable: bool) -> bool {
+        if !self.body_is_expected(connection) {
+            self.fail(connection, ErrorKind::BadBody);
+            return false;
+        }
+        let keep = self.plan.keepalive;
+        let from_ns = if keep { connection.written_ns } else { connection.begun_ns };
+        let latency_ns = self.account(connection, from_ns);
+        self.tally.answered(connection.status, latency_ns);
+        connection.answers += 1;
+        // A server may answer before it has read the whole request: the rest would be taken for the
+        // next one.
+        let kept = reusable && keep && connection.phase == Phase::Awaiting;
+        if !kept {
+            connection.close();
+        }
+        self.begin(connection);
+        kept
+    }
+
+    /// Error pages differ from the page: they are counted by their status.
+    fn body_is_expected(&self, connection: &mut Connection) -> bool {
+        let Some(expected) = self.plan.expect_body else { return true };
+        connection.body.take() == expected || connection.status >= 400
+    }
+
+    /// The peer has closed.
+    fn closed(&mut self, connection: &mut Connection) {
+        self.now_ns = monotonic_ns();
+        match connection.answer.end() {
+            Ok(_) => {
+                self.complete(connection, false);
+            }
+            Err(_) => self.fail(connection, ErrorKind::Closed),
+        }
+    }
+
+    fn fault(&mut self, connection: &mut Connection, fault: Fault) {
+        self.tally.first_fault.get_or_insert(fault);
+        self.fail(connection, ErrorKind::Protocol);
+    }
+
+    fn fail(&mut self, connection: &mut Connection, kind: ErrorKind) {
+        self.now_ns = monotonic_ns();
+        let after_ns = self.account(connection, connection.begun_ns);
+        self.tally.failed(kind, after_ns);
+        connection.close();
+        connection.phase = Phase::Resting { until_ns: self.now_ns };
+        self.resting.push(connection.token);
+    }
+
+    /// Accounts for the connection's time until now; how much of it came after `from_ns`.
+    #[inline]
+    fn account(&mut self, connection: &mut Connection, from_ns: u64) -> u64 {
+        self.tally.between_ns += from_ns as i64 - connection.accounted_to_ns as i64;
+        connection.accounted_to_ns = self.now_ns;
+        self.now_ns.saturating_sub(from_ns)
+    }
+}
+
+fn write_error(error: &io::Error) -> ErrorKind {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ErrorKind::Closed,
+        _ => ErrorKind::Write,
+    }
+}
+
+fn read_error(error: &io::Error) -> ErrorKind {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => ErrorKind::Closed,
+        _ => ErrorKind::Read,
+    }
+}

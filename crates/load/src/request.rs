@@ -1,0 +1,120 @@
+//! The request's bytes, built once per run. Pure. What would change the framing is refused here, so
+//! that the loop can send the same bytes again and again without a look at them.
+
+use crate::{error::Error, plan::Plan};
+
+/// The bytes of the plan's request.
+pub fn build(plan: &Plan) -> Result<Vec<u8>, Error> {
+    if plan.method.is_empty() || !plan.method.bytes().all(is_token) {
+        return refuse(format!("{:?} is not a method", plan.method));
+    }
+    if !plan.target.path.starts_with(['/', '*']) || !plan.target.path.bytes().all(is_visible) {
+        return refuse(format!("{:?} is not a path; percent-encode it", plan.target.path));
+    }
+    let mut bytes = format!("{} {} HTTP/1.1\r\n", plan.method, plan.target.path).into_bytes();
+    if !has(plan, "host") {
+        put(&mut bytes, "Host", &plan.target.host)?;
+    }
+    for (name, value) in &plan.headers {
+        put(&mut bytes, name, value)?;
+    }
+    if !plan.keepalive && !has(plan, "connection") {
+        put(&mut bytes, "Connection", "close")?;
+    }
+    if !plan.body.is_empty() || matches!(&*plan.method, "POST" | "PUT" | "PATCH") {
+        put(&mut bytes, "Content-Length", &plan.body.len().to_string())?;
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes.extend_from_slice(&plan.body);
+    check_framing(plan)?;
+    Ok(bytes)
+}
+
+fn check_framing(plan: &Plan) -> Result<(), Error> {
+    for name in ["content-length", "transfer-encoding", "expect", "upgrade"] {
+        if has(plan, name) {
+            return refuse(format!("a {name} header of your own would break the framing"));
+        }
+    }
+    Ok(())
+}
+
+fn has(plan: &Plan, name: &str) -> bool {
+    plan.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name))
+}
+
+fn put(bytes: &mut Vec<u8>, name: &str, value: &str) -> Result<(), Error> {
+    if name.is_empty() || !name.bytes().all(is_token) {
+        return refuse(format!("{name:?} is not a header name"));
+    }
+    if value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
+        return refuse(format!("the value of header {name} holds a control character"));
+    }
+    bytes.extend_from_slice(name.as_bytes());
+    bytes.extend_from_slice(b": ");
+    bytes.extend_from_slice(value.as_bytes());
+    bytes.extend_from_slice(b"\r\n");
+    Ok(())
+}
+
+/// RFC 9110, section 5.6.2.
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+fn is_visible(byte: u8) -> bool {
+    byte.is_ascii_graphic()
+}
+
+fn refuse<T>(reason: String) -> Result<T, Error> {
+    Err(Error::Request { reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Target;
+
+    fn plan() -> Plan {
+        let address = "127.0.0.1:80".parse().expect("an address");
+        Plan::get(Target { address, host: "a.example".to_owned(), path: "/x?y".to_owned() })
+    }
+
+    #[test]
+    fn a_get_is_as_short_as_wrks() {
+        let bytes = build(&plan()).expect("a good plan");
+        assert_eq!(bytes, b"GET /x?y HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    }
+
+    #[test]
+    fn a_body_has_a_length_and_no_keepalive_says_close() {
+        let headers = vec![("host".to_owned(), "other".to_owned())];
+        let plan = Plan {
+            method: "POST".to_owned(),
+            body: b"a=b".to_vec(),
+            keepalive: false,
+            headers,
+            ..plan()
+        };
+        let text = "POST /x?y HTTP/1.1\r\nhost: other\r\nConnection: close\r\n\
+                    Content-Length: 3\r\n\r\na=b";
+        assert_eq!(build(&plan).expect("good"), text.as_bytes());
+    }
+
+    #[test]
+    fn what_would_smuggle_is_refused() {
+        let with = |name: &str, value: &str| {
+            build(&Plan { headers: vec![(name.to_owned(), value.to_owned())], ..plan() })
+        };
+        assert!(with("X", "a\r\nY: b").is_err());
+        assert!(with("X Y", "a").is_err());
+        assert!(with("", "a").is_err());
+        assert!(with("Content-Length", "3").is_err());
+        assert!(with("transfer-encoding", "chunked").is_err());
+        assert!(with("X-Y", "a\tb").is_ok());
+        assert!(build(&Plan { method: "GET /".to_owned(), ..plan() }).is_err());
+        let mut spaced = plan();
+        spaced.target.path = "/a b".to_owned();
+        assert!(build(&spaced).is_err());
+    }
+}

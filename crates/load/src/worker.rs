@@ -1,0 +1,299 @@
+//! One client thread: its epoll loop over its share of the connections, from start to end of
+//! window.
+//!
+//! Nothing is shared with other threads but a stop flag that is read and progress that is written a
+//! few times a second. Timeouts are found by a scan each tick: a request costs no timer.
+
+use std::{
+    io,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+use drom_observe::{clock::monotonic_ns, machine_load::MachineLoad, thread_cpu::ThreadCpu};
+
+use crate::{
+    connection::{Connection, Phase, to_ns},
+    error::Error,
+    lane::Lane,
+    patience::{LOOK_NS_MAX, Patience},
+    plan::{Plan, Stop},
+    poll::Poll,
+    tally::Tally,
+};
+
+/// Large answers come in few reads; the buffer stays in the second-level cache.
+const BUFFER_BYTES: usize = 64 * 1024;
+const REPORTS_MAX: usize = 256;
+/// A timeout is noticed at most a twentieth late; a stop at most this late.
+const TICK_MAX: Duration = Duration::from_millis(50);
+const TICK_MIN: Duration = Duration::from_millis(1);
+/// Between two looks, so that a sibling hyper-thread can work.
+const PAUSES_A_LOOK: u32 = 20;
+const REST_STEP: Duration = Duration::from_millis(2);
+
+/// What a thread is told.
+pub struct Orders<'a> {
+    pub plan: &'a Plan,
+    pub request: &'a [u8],
+    pub connections: u32,
+    pub quota: Option<u64>,
+    /// When the warm-up ends.
+    pub open_ns: u64,
+    pub stop: &'a AtomicBool,
+    /// Another thread cannot go on.
+    pub abort: &'a AtomicBool,
+    pub live: &'a Live,
+}
+
+/// What a thread lets others see while it runs; a cache line of its own.
+#[derive(Default)]
+#[repr(align(128))]
+pub struct Live {
+    pub ended: AtomicU64,
+    pub failed: AtomicU64,
+}
+
+/// What a thread has measured.
+pub struct Report {
+    pub tally: Tally,
+    pub in_flight: u64,
+    pub warmup_requests: u64,
+    pub connected: u32,
+    pub answers_per_connection: Vec<u64>,
+    pub cpu: ThreadCpu,
+    pub looked_ns: u64,
+    pub steal_share: Option<f64>,
+    pub window_ns: u64,
+    pub accounted_ns: f64,
+    pub stopped: bool,
+}
+
+/// Runs the orders to their end.
+pub fn work(orders: &Orders<'_>) -> Result<Report, Error> {
+    let reports = REPORTS_MAX.min(orders.connections as usize);
+    let poll = Poll::new(reports).map_err(|source| Error::EventLoop { source })?;
+    let lane = Lane::new(orders.plan, orders.request, poll, orders.quota);
+    let now_ns = lane.now_ns;
+    let connections = (0..orders.connections).map(|token| Connection::new(token, now_ns)).collect();
+    let window = Window::open(now_ns);
+    let mut worker = Worker {
+        orders,
+        lane,
+        connections,
+        window,
+        warmup_requests: 0,
+        next_tick_ns: 0,
+        patience: Patience::default(),
+        looked_ns: 0,
+        deadline_ns: None,
+    };
+    worker.lane.resting = (0..orders.connections).collect();
+    let ended = worker.turn();
+    if let Some(error) = worker.lane.fatal.take() {
+        return Err(error);
+    }
+    ended.map(|()| worker.report())
+}
+
+struct Worker<'a> {
+    orders: &'a Orders<'a>,
+    lane: Lane<'a>,
+    connections: Vec<Connection>,
+    window: Window,
+    warmup_requests: u64,
+    next_tick_ns: u64,
+    patience: Patience,
+    /// Time spent looking in vain in this window.
+    looked_ns: u64,
+    /// When the window closes; none while it is not open, or when requests are counted.
+    deadline_ns: Option<u64>,
+}
+
+/// Where the measured window began.
+struct Window {
+    opened_ns: u64,
+    cpu: ThreadCpu,
+    machine: Option<MachineLoad>,
+}
+
+impl Window {
+    fn open(now_ns: u64) -> Self {
+        Self { opened_ns: now_ns, cpu: ThreadCpu::own(), machine: MachineLoad::now() }
+    }
+}
+
+impl Worker<'_> {
+    fn turn(&mut self) -> Result<(), Error> {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        while !self.is_over() {
+            self.housekeep();
+            let before_ns = self.lane.now_ns;
+            let ready = self.wait().map_err(|source| Error::EventLoop { source })?;
+            self.serve(ready, &mut buffer);
+            if self.lane.now_ns == before_ns {
+                self.lane.now_ns = monotonic_ns();
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn wait(&mut self) -> io::Result<usize> {
+        if self.patience.looks() {
+            let ready = self.look()?;
+            self.patience.learn(ready > 0);
+            if ready > 0 {
+                return Ok(ready);
+            }
+        }
+        let longest = self.longest_wait();
+        self.lane.poll.wait(longest)
+    }
+
+    /// Looks for reports for a moment without sleeping; that time is not work and is told apart.
+    fn look(&mut self) -> io::Result<usize> {
+        let mut ready = self.lane.poll.wait(Duration::ZERO)?;
+        if ready > 0 {
+            return Ok(ready);
+        }
+        let (began_ns, mut looked_ns) = (monotonic_ns(), 0);
+        while ready == 0 && looked_ns < LOOK_NS_MAX {
+            for _ in 0..PAUSES_A_LOOK {
+                std::hint::spin_loop();
+            }
+            ready = self.lane.poll.wait(Duration::ZERO)?;
+            looked_ns = monotonic_ns() - began_ns;
+        }
+        self.looked_ns += looked_ns;
+        Ok(ready)
+    }
+
+    /// A socket has one report a round and none after its close, so that no report can be stale.
+    #[inline]
+    fn serve(&mut self, ready: usize, buffer: &mut [u8]) {
+        for at in 0..ready {
+            let ready = self.lane.poll.report(at);
+            let connection = &mut self.connections[ready.token as usize];
+            self.lane.ready(connection, ready, buffer);
+            if self.is_past_deadline() {
+                return;
+            }
+        }
+    }
+
+    fn is_past_deadline(&self) -> bool {
+        self.deadline_ns.is_some_and(|deadline_ns| self.lane.now_ns >= deadline_ns)
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_past_deadline()
+            || self.lane.fatal.is_some()
+            || self.orders.stop.load(Relaxed)
+            || self.orders.abort.load(Relaxed)
+            || self.is_finished()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.lane.left == Some(0) && self.lane.tally.sent == self.lane.tally.ended()
+    }
+
+    #[inline]
+    fn housekeep(&mut self) {
+        if !self.lane.measuring && self.lane.now_ns >= self.orders.open_ns {
+            self.open_window();
+        }
+        if !self.lane.resting.is_empty() {
+            self.wake_resting();
+        }
+        if self.lane.now_ns >= self.next_tick_ns {
+            self.tick();
+        }
+    }
+
+    /// Requests under way belong to the window: they end in it.
+    fn open_window(&mut self) {
+        let in_flight = self.in_flight();
+        let warmup = std::mem::take(&mut self.lane.tally);
+        self.warmup_requests = warmup.ended();
+        self.lane.tally.sent = in_flight;
+        self.lane.left = self.lane.left.map(|left| left.saturating_sub(in_flight));
+        self.lane.measuring = true;
+        self.looked_ns = 0;
+        for connection in &mut self.connections {
+            connection.answers = 0;
+            connection.accounted_to_ns = self.lane.now_ns;
+        }
+        self.window = Window::open(self.lane.now_ns);
+        if let Stop::After(duration) = self.orders.plan.stop {
+            self.deadline_ns = Some(self.lane.now_ns.saturating_add(to_ns(duration)));
+        }
+    }
+
+    fn wake_resting(&mut self) {
+        let now_ns = self.lane.now_ns;
+        for token in std::mem::take(&mut self.lane.resting) {
+            let connection = &mut self.connections[token as usize];
+            match connection.phase {
+                Phase::Resting { until_ns } if until_ns <= now_ns => self.lane.begin(connection),
+                Phase::Resting { .. } => self.lane.resting.push(token),
+                _ => {}
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        for connection in &mut self.connections {
+            self.lane.check_timeout(connection);
+        }
+        let live = self.orders.live;
+        live.ended.store(self.warmup_requests + self.lane.tally.ended(), Relaxed);
+        live.failed.store(self.lane.tally.failed, Relaxed);
+        self.next_tick_ns = self.lane.now_ns + to_ns(self.tick_length());
+    }
+
+    fn tick_length(&self) -> Duration {
+        (self.orders.plan.timeout / 20).clamp(TICK_MIN, TICK_MAX)
+    }
+
+    fn longest_wait(&self) -> Duration {
+        let mut until_ns = self.next_tick_ns;
+        if let Some(deadline_ns) = self.deadline_ns {
+            until_ns = until_ns.min(deadline_ns);
+        }
+        if !self.lane.measuring {
+            until_ns = until_ns.min(self.orders.open_ns);
+        }
+        let wait = Duration::from_nanos(until_ns.saturating_sub(self.lane.now_ns));
+        if self.lane.resting.is_empty() { wait } else { wait.min(REST_STEP) }
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.connections.iter().filter(|connection| connection.has_request()).count() as u64
+    }
+
+    fn report(mut self) -> Report {
+        if !self.lane.measuring {
+            self.open_window();
+        }
+        let (end_ns, window) = (self.lane.now_ns, &self.window);
+        let rest = |c: &Connection| end_ns.saturating_sub(c.accounted_to_ns) as f64;
+        let rest_ns: f64 = self.connections.iter().map(rest).sum();
+        let machine = MachineLoad::now().zip(window.machine);
+        Report {
+            in_flight: self.in_flight(),
+            warmup_requests: self.warmup_requests,
+            connected: self.connections.iter().filter(|c| c.established).count() as u32,
+            answers_per_connection: self.connections.iter().map(|c| c.answers).collect(),
+            cpu: ThreadCpu::own().since(window.cpu),
+            looked_ns: self.looked_ns,
+            steal_share: machine.and_then(|(now, opened)| now.steal_share_since(opened)),
+            window_ns: end_ns.saturating_sub(window.opened_ns),
+            accounted_ns: self.lane.tally.accounted_ns() + rest_ns,
+            stopped: self.orders.stop.load(Relaxed)
+                && !self.is_past_deadline()
+                && !self.is_finished(),
+            tally: self.lane.tally,
+        }
+    }
+}
