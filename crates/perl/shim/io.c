@@ -229,6 +229,20 @@ void drom_env_restore(pTHX)
     drom.outer_env = NULL;
 }
 
+/* By these two a program knows where it runs. They are no part of the CGI environment, so not the host's. */
+static void mark_env(pTHX_ HV *env)
+{
+    if (drom.flags & DROM_MOD_PERL_1) {
+        if (!hv_exists(env, "MOD_PERL", 8))
+            (void)hv_stores(env, "MOD_PERL", newSVpvs("mod_perl/1.27"));
+        return;
+    }
+    if (!hv_exists(env, "MOD_PERL", 8))
+        (void)hv_stores(env, "MOD_PERL", newSVpvs("mod_perl/2.0.12"));
+    if (!hv_exists(env, "MOD_PERL_API_VERSION", 20))
+        (void)hv_stores(env, "MOD_PERL_API_VERSION", newSVpvs("2"));
+}
+
 void drom_env_fill(pTHX_ HV *env, uint64_t r)
 {
     size_t count;
@@ -237,6 +251,7 @@ void drom_env_fill(pTHX_ HV *env, uint64_t r)
     for (size_t i = 0; i < count; i++)
         (void)hv_store(env, pairs[i].key.ptr, (I32)pairs[i].key.len,
                        newSVpvn(pairs[i].value.ptr, pairs[i].value.len), 0);
+    mark_env(aTHX_ env);
 }
 
 /* For a child process: the C environment becomes what %ENV says. */

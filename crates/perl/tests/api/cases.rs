@@ -861,7 +861,16 @@ fn environment_is_the_requests_own() {
         "is($ENV{SERVER_NAME}, 'www.example.org', 'filled'); $ENV{LEAK} = 1; delete $ENV{PATH};",
         &mut Fake::get("/"),
     );
-    perl.check("is($ENV{LEAK}, undef, 'own'); ok($ENV{PATH}, 'new');", &mut Fake::get("/"));
+    perl.check(
+        "is($ENV{LEAK}, undef, 'own'); ok($ENV{PATH}, 'new');
+         is($ENV{MOD_PERL}, 'mod_perl/2.0.12', 'MOD_PERL'); is($ENV{MOD_PERL_API_VERSION}, 2, 'its API');",
+        &mut Fake::get("/"),
+    );
+    perl.check_as(
+        RunFlags { mod_perl_1: true, ..flags() },
+        "is($ENV{MOD_PERL}, 'mod_perl/1.27', 'MOD_PERL'); ok(!$ENV{MOD_PERL_API_VERSION}, 'no API of 2');",
+        &mut Fake::get("/"),
+    );
     let bare = RunFlags { setup_env: false, ..flags() };
     perl.check_as(
         bare,
