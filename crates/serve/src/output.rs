@@ -60,11 +60,6 @@ impl Output {
         self.parts.is_empty()
     }
 
-    /// Bytes that wait in memory.
-    pub fn in_memory(&self) -> usize {
-        self.in_memory
-    }
-
     /// Bytes that wait anywhere, files as they are excepted.
     pub fn waiting(&self) -> u64 {
         let spilled = self.parts.iter().map(|p| match p {
@@ -239,7 +234,7 @@ mod tests {
         }
         drop(there);
         assert_eq!(reader.join().unwrap().unwrap(), 4 << 20);
-        assert_eq!(output.in_memory(), 0);
+        assert_eq!((output.in_memory, output.waiting()), (0, 0));
     }
 
     #[test]

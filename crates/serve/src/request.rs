@@ -704,8 +704,24 @@ impl Request {
             Text::ErrorFname => self.site.error_log_name.as_bytes().to_vec(),
             Text::ServerRoot => path_text(&settings.server_root),
             Text::ServerSoftware => self.site.server.as_bytes().to_vec(),
+            Text::AllowOptions => self.allowed_options().to_string().into_bytes(),
             _ => return None,
         })
+    }
+
+    /// Apache's `OPT_*` bits of what is allowed here.
+    fn allowed_options(&self) -> u16 {
+        use crate::config::option as ours;
+        let policy = &self.mapped().policy;
+        let bits = [
+            (ours::INDEXES, 1),
+            (ours::INCLUDES, 2),
+            (ours::FOLLOW_SYM_LINKS, 4),
+            (ours::EXEC_CGI, 8),
+            (ours::SYM_LINKS_IF_OWNER_MATCH, 32),
+            (ours::MULTI_VIEWS, 64),
+        ];
+        bits.iter().filter(|(ours, _)| policy.has_option(*ours)).map(|(_, apaches)| apaches).sum()
     }
 
     pub fn handler_name(&self) -> &'static [u8] {

@@ -53,14 +53,23 @@ pub struct Slot {
     pub position: Line,
 }
 
-/// A CGI child: made by a worker, run and reaped by the zygotes.
+/// A CGI child whose output a worker reads. The child's number is for stopping it.
 #[repr(C, align(64))]
 pub struct CgiSlot {
     /// Slot of the worker that waits for it, plus one; 0: free.
     pub owner: AtomicU32,
+    /// Number of the job in this slot: what an earlier job's child still writes does not count.
+    pub serial: AtomicU32,
     pub pid: AtomicI32,
-    /// Wait status plus one once it ended; 0 before.
-    pub ended: AtomicI32,
+}
+
+impl CgiSlot {
+    /// Called in the child, and with 0 by who reaps it.
+    pub fn set_pid(&self, serial: u32, pid: i32) {
+        if self.serial.load(Relaxed) == serial {
+            self.pid.store(pid, Relaxed);
+        }
+    }
 }
 
 /// Bytes that one process writes and another may read, eight at a time.
@@ -147,7 +156,7 @@ impl Scoreboard {
         let index =
             self.cgi.iter().take(most).position(|s| s.owner.load(Relaxed) == 0 && taken(s))?;
         self.cgi[index].pid.store(0, Relaxed);
-        self.cgi[index].ended.store(0, Relaxed);
+        self.cgi[index].serial.fetch_add(1, Relaxed);
         Some(index)
     }
 

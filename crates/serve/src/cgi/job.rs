@@ -4,6 +4,8 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     pub slot: u32,
+    /// Number of the job in that slot.
+    pub serial: u32,
     pub script: Vec<u8>,
     /// `NAME=value`.
     pub env: Vec<Vec<u8>>,
@@ -18,6 +20,7 @@ impl Job {
     pub fn encode(&self, into: &mut Vec<u8>) {
         into.clear();
         put_number(into, self.slot);
+        put_number(into, self.serial);
         put(into, &self.script);
         for list in [&self.env, &self.args] {
             put_number(into, list.len() as u32);
@@ -28,13 +31,14 @@ impl Job {
     /// `None` when the bytes are not a whole job.
     pub fn decode(mut bytes: &[u8]) -> Option<Self> {
         let slot = take_number(&mut bytes)?;
+        let serial = take_number(&mut bytes)?;
         let script = take(&mut bytes)?;
         let mut list = || {
             let count = take_number(&mut bytes)?;
             (0..count).map(|_| take(&mut bytes)).collect::<Option<Vec<_>>>()
         };
         let (env, args) = (list()?, list()?);
-        bytes.is_empty().then_some(Self { slot, script, env, args })
+        bytes.is_empty().then_some(Self { slot, serial, script, env, args })
     }
 }
 
@@ -68,6 +72,7 @@ mod tests {
     fn a_job_survives_the_trip_and_a_cut_one_is_refused() {
         let job = Job {
             slot: 7,
+            serial: 9,
             script: b"/srv/cgi-bin/x.pl".to_vec(),
             env: vec![b"A=1".to_vec(), b"B=".to_vec()],
             args: vec![b"isindex".to_vec()],

@@ -42,7 +42,7 @@ struct Spawner {
     zygotes: HashMap<zygote::Kind, zygote::Link>,
     scripts: HashMap<Vec<u8>, Script>,
     reports: (OwnedFd, OwnedFd),
-    children: HashMap<i32, u32>,
+    children: HashMap<i32, (u32, u32)>,
     perl: Option<Perl>,
 }
 
@@ -196,11 +196,10 @@ impl Spawner {
         match unsafe { sys::fork() } {
             Ok(None) => exec_child(&self.setup.board, job, stdin.as_raw_fd(), stdout.as_raw_fd()),
             Ok(Some(pid)) => {
-                self.children.insert(pid, job.slot);
+                self.children.insert(pid, (job.slot, job.serial));
             }
             Err(e) => {
                 eprintln_line(&format!("drom: cannot start {}: {e}", show(&job.script)));
-                zygote::tell_end(&self.setup.board, job.slot, 1 << 8);
             }
         }
     }
@@ -213,9 +212,9 @@ impl Spawner {
     }
 
     fn reap(&mut self) {
-        while let Some((pid, status)) = sys::reap() {
+        while let Some((pid, _)) = sys::reap() {
             if let Some(slot) = self.children.remove(&pid) {
-                zygote::tell_end(&self.setup.board, slot, status);
+                zygote::tell_end(&self.setup.board, slot);
             }
             self.zygotes.retain(|_, link| link.pid() != pid);
         }
@@ -229,7 +228,7 @@ fn is_plain(env: &[Vec<u8>]) -> bool {
 }
 
 fn exec_child(board: &Scoreboard, job: &Job, stdin: RawFd, stdout: RawFd) -> ! {
-    zygote::enter_child(board, job.slot, stdin, stdout, &job.script);
+    zygote::enter_child(board, job, stdin, stdout);
     let text = |bytes: &[u8]| CString::new(bytes).unwrap_or_default();
     let path = text(&job.script);
     let name = job.script.rsplit(|&b| b == b'/').next().unwrap_or(&job.script);

@@ -126,9 +126,9 @@ impl Wait for ZygoteLoop {
             let ready = sys::poll(&[jobs.as_fd(), signals.as_fd()], -1);
             if ready[1] {
                 while sys::next_signal(signals.as_raw_fd()).is_some() {}
-                while let Some((pid, status)) = sys::reap() {
+                while let Some((pid, _)) = sys::reap() {
                     if let Some(slot) = children.remove(&pid) {
-                        tell_end(&self.board, slot, status);
+                        tell_end(&self.board, slot);
                     }
                 }
             }
@@ -147,9 +147,9 @@ impl Wait for ZygoteLoop {
                     return Some(self.become_child(job, stdin, stdout, learn));
                 }
                 Ok(Some(pid)) => {
-                    children.insert(pid, job.slot);
+                    children.insert(pid, (job.slot, job.serial));
                 }
-                Err(_) => tell_end(&self.board, job.slot, 1 << 8),
+                Err(_) => {} // the pipe closes with this job: the worker sees no output
             }
         }
     }
@@ -164,7 +164,7 @@ impl Wait for ZygoteLoop {
 
 impl ZygoteLoop {
     fn become_child(&mut self, job: Job, stdin: RawFd, stdout: RawFd, learn: bool) -> PerlJob {
-        enter_child(&self.board, job.slot, stdin, stdout, &job.script);
+        enter_child(&self.board, &job, stdin, stdout);
         if learn {
             self.child = Some(job.script.clone());
         } else {
@@ -182,11 +182,10 @@ impl ZygoteLoop {
 }
 
 /// The part of a CGI child that does not depend on what it runs: signals, descriptors, folder, slot.
-pub fn enter_child(board: &Scoreboard, slot: u32, stdin: RawFd, stdout: RawFd, script: &[u8]) {
+pub fn enter_child(board: &Scoreboard, job: &Job, stdin: RawFd, stdout: RawFd) {
     use std::os::unix::ffi::OsStrExt;
-    use std::sync::atomic::Ordering::Relaxed;
-    if let Some(line) = board.cgi.get(slot as usize) {
-        line.pid.store(std::process::id() as i32, Relaxed);
+    if let Some(line) = board.cgi.get(job.slot as usize) {
+        line.set_pid(job.serial, std::process::id() as i32);
     }
     sys::reset_signals();
     // SAFETY: plain descriptor and process-group calls in a process with one thread.
@@ -195,19 +194,17 @@ pub fn enter_child(board: &Scoreboard, slot: u32, stdin: RawFd, stdout: RawFd, s
         libc::dup2(stdin, 0);
         libc::dup2(stdout, 1);
     }
-    let folder = Path::new(std::ffi::OsStr::from_bytes(script)).parent();
+    let folder = Path::new(std::ffi::OsStr::from_bytes(&job.script)).parent();
     if let Some(folder) = folder {
         // A folder that cannot be entered shows when the script cannot be read.
         let _ = std::env::set_current_dir(folder);
     }
 }
 
-/// Tells the worker that waits: the child of this slot ended.
-pub fn tell_end(board: &Scoreboard, slot: u32, status: i32) {
-    use std::sync::atomic::Ordering::Relaxed;
+/// The child of a job ended: its number means nothing any more.
+pub fn tell_end(board: &Scoreboard, (slot, serial): (u32, u32)) {
     if let Some(line) = board.cgi.get(slot as usize) {
-        line.pid.store(0, Relaxed);
-        line.ended.store(status + 1, Relaxed);
+        line.set_pid(serial, 0);
     }
 }
 

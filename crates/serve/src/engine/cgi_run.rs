@@ -45,7 +45,8 @@ impl Engine {
         let timeout_ns = request.site.timeout().as_nanos() as u64;
         let limit = request.mapped().policy.time_limit().map(|l| l.as_nanos() as u64);
         let limit_ns = limit.map_or(u64::MAX, |limit| request.started_ns + limit);
-        match send_job(request, slot, self.setup.cgi_jobs) {
+        let serial = self.setup.board.cgi[slot].serial.load(Relaxed);
+        match send_job(request, (slot, serial), self.setup.cgi_jobs) {
             Ok(pipe) => {
                 let token = connection.token | token::CGI;
                 let watched = self.epoll.add(pipe.as_raw_fd(), sys::IN, token);
@@ -145,36 +146,29 @@ impl Engine {
         }
         connection.state = State::Reading;
         connection.deadline_ns = u64::MAX;
-        self.cgi_closed(*run);
+        self.cgi_closed(&run);
         self.dispatch(index);
     }
 
-    /// The pipe is closed; the slot is free once the child has ended too.
-    pub fn cgi_closed(&mut self, run: CgiRun) {
+    /// The pipe is closed: the slot is free, and the next request that waits for one has it.
+    pub fn cgi_closed(&mut self, run: &CgiRun) {
         self.cgi_running -= 1;
-        self.cgi_leftover.push(run.slot);
-        self.free_ended();
+        self.setup.board.free_cgi(run.slot);
+        self.start_waiting();
     }
 
-    fn free_ended(&mut self) {
-        let board = self.setup.board;
-        self.cgi_leftover.retain(|&slot| {
-            let ended = board.cgi[slot].ended.load(Relaxed) != 0;
-            if ended {
-                board.free_cgi(slot);
-            }
-            !ended
-        });
+    fn start_waiting(&mut self) {
         while let Some(index) = self.cgi_waiting.pop_front() {
-            let waits = self.is_state(index, State::Cgi);
             let queued = self.cgi_waiting.len();
-            if waits {
+            if self.is_state(index, State::Cgi) {
                 self.start_cgi(index);
             }
             if self.cgi_waiting.len() > queued {
-                let back = self.cgi_waiting.pop_back();
-                self.cgi_waiting.extend(back);
-                break; // still no place
+                let back = self.cgi_waiting.pop_back(); // still no place: the first in line stays first
+                if let Some(back) = back {
+                    self.cgi_waiting.push_front(back);
+                }
+                break;
             }
         }
     }
@@ -209,7 +203,7 @@ impl Engine {
     }
 
     pub fn sweep_cgi(&mut self) {
-        self.free_ended();
+        self.start_waiting();
         if self.cgi_running == 0 {
             return;
         }
@@ -240,7 +234,11 @@ fn conclude(request: &mut Request, timed_out: bool) {
 }
 
 /// Sends the job to the spawner; the pipe is what the child prints.
-fn send_job(request: &mut Request, slot: usize, jobs: i32) -> std::io::Result<OwnedFd> {
+fn send_job(
+    request: &mut Request,
+    (slot, serial): (usize, u32),
+    jobs: i32,
+) -> std::io::Result<OwnedFd> {
     let nph = crate::script_source::is_nph(std::path::Path::new(std::ffi::OsStr::new(
         &String::from_utf8_lossy(request.filename()).into_owned(),
     )));
@@ -251,7 +249,7 @@ fn send_job(request: &mut Request, slot: usize, jobs: i32) -> std::io::Result<Ow
     sys::set_nonblocking(output.as_raw_fd());
     let env = request.script_env().iter().map(|(k, v)| [k, b"=", v].concat()).collect();
     let script = request.filename().to_vec();
-    let job = Job { slot: slot as u32, script, env, args: isindex(request) };
+    let job = Job { slot: slot as u32, serial, script, env, args: isindex(request) };
     let mut bytes = Vec::new();
     job.encode(&mut bytes);
     if bytes.len() > JOB_BYTES_MAX {

@@ -77,8 +77,6 @@ pub struct Engine {
     waiting: VecDeque<usize>,
     /// Connections whose request waits for a place among the CGI children.
     cgi_waiting: VecDeque<usize>,
-    /// CGI children that closed their output and run on.
-    cgi_leftover: Vec<usize>,
     cgi_running: usize,
     listening: bool,
     inbox_on: bool,
@@ -129,7 +127,6 @@ impl Engine {
             again: VecDeque::new(),
             waiting: VecDeque::new(),
             cgi_waiting: VecDeque::new(),
-            cgi_leftover: Vec::new(),
             cgi_running: 0,
             listening: false,
             inbox_on: false,
@@ -230,7 +227,10 @@ impl Engine {
 
     /// How long the loop may sleep.
     fn due_ms(&self) -> i32 {
-        if self.cgi_running > 0 || !self.cgi_waiting.is_empty() {
+        if !self.cgi_waiting.is_empty() && self.cgi_running == 0 {
+            return 2; // another worker's child must end first, and nobody tells us
+        }
+        if self.cgi_running > 0 {
             return CGI_FLUSH_MS;
         }
         if !self.waiting.is_empty() && !self.can_run_perl {
@@ -239,7 +239,7 @@ impl Engine {
         if !self.listening && !self.draining && self.is_primary() {
             return 10;
         }
-        if self.count > 0 || !self.cgi_leftover.is_empty() {
+        if self.count > 0 {
             (SWEEP_NS / 1_000_000) as i32
         } else {
             -1
@@ -454,7 +454,7 @@ impl Engine {
             }
             self.keep_buffer(std::mem::take(&mut connection.input));
             if let Some(run) = connection.cgi.take() {
-                self.cgi_closed(*run);
+                self.cgi_closed(&run);
             }
             self.free.push(index);
             self.set_count(self.count - 1);
@@ -467,7 +467,11 @@ impl Engine {
         if !self.listening && !self.draining && self.is_primary() && self.balanced() {
             self.set_listening(true);
         }
-        let due = if self.cgi_running > 0 { SWEEP_NS / 10 } else { SWEEP_NS };
+        let due = match (self.cgi_running, self.cgi_waiting.is_empty()) {
+            (0, true) => SWEEP_NS,
+            (0, false) => SWEEP_NS / 100,
+            _ => SWEEP_NS / 5,
+        };
         if self.now_ns.saturating_sub(self.swept_ns) < due {
             return;
         }
