@@ -1,1 +1,21 @@
 //! Experiments: plan, blocks, schedule, verdicts.
+//!
+//! A [`Plan`] is resolved, [`run`] measures it block by block against a [`World`], [`analyse`] judges what
+//! was stored. The schedule never sees a socket and the judgement never sees a clock.
+
+mod analyse;
+pub mod checks;
+mod error;
+mod plan;
+mod real;
+mod schedule;
+mod world;
+
+pub use analyse::{analyse, judge};
+pub use error::Error;
+pub use plan::{
+    BLOCKS_MIN, Blocks, Contestant, Group, Launch, LoadSettings, Mode, Placement, Plan, Request,
+};
+pub use real::RealWorld;
+pub use schedule::{Progress, Sink, run};
+pub use world::{Ceiling, Clock, Load, Machine, Order, Reply, ServerId, Servers, World};

@@ -2,6 +2,15 @@
 //! Knows nothing of Perl or HTTP.
 
 pub mod clock;
+mod cores;
+mod counters;
+mod machine;
 pub mod machine_load;
 pub mod memory;
+mod process;
 pub mod thread_cpu;
+
+pub use cores::{allowed_cores, pin_current_thread};
+pub use counters::Counters;
+pub use machine::{Fact, machine_record};
+pub use process::{Memory, Process, Stat, all_processes, memory, self_cpu_s, tree};

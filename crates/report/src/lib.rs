@@ -1,1 +1,20 @@
 //! Text, JSON, CSV, SVG and HTML of a result. Knows nothing of how it was measured.
+
+pub mod catalogue;
+mod csv;
+mod findings;
+pub mod format;
+mod html;
+mod json;
+mod plots;
+mod svg;
+mod text;
+
+pub use csv::csv;
+pub use findings::{
+    BlockPoint, CheckCount, CurvePoint, Estimate, Findings, GroupFinding, Response, Role, Row,
+    Verdict,
+};
+pub use html::html;
+pub use json::{SCHEMA, json};
+pub use text::{Style, markdown, text};

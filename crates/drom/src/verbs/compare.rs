@@ -1,11 +1,210 @@
-//! `drom compare`.
+//! `drom compare`: flags, progress on stderr, Ctrl-C; the work is in the rooms below.
 
+mod interrupt;
+
+use std::{
+    env,
+    io::{IsTerminal, Write},
+    path::{Path, PathBuf},
+    sync::atomic::Ordering,
+};
+
+use drom_compare::{Error, Plan, Progress, RealWorld, Sink};
+use drom_report::{Findings, Role, Verdict, format};
+use drom_stats::Latency;
+use drom_store::{Block, Manifest, Run, Writer};
+
+use self::interrupt::STOP;
 use crate::exit::Exit;
 
+/// Compare web servers: start them, interleave them, print ratios with intervals.
+///
+/// A plan names the variants, how to start them and what to ask them. Every run is kept in a folder
+/// (`runs/`, or $DROM_RUNS) that `drom report` lists and renders again.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The experiment.
+    #[arg(value_name = "PLAN.toml")]
+    plan: PathBuf,
+    /// The smallest honest run: six blocks of short slices.
+    #[arg(long)]
+    quick: bool,
+    /// Print JSON instead of the table.
+    #[arg(long)]
+    json: bool,
+    /// Keep the run in this folder.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Order of the slices, for a repetition; the default is a new one.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Exit with 4 when a variant is slower than the baseline, 5 when that is not decided.
+    #[arg(long)]
+    gate: bool,
+    /// Say every slice, also when stderr is no terminal.
+    #[arg(long, short)]
+    verbose: bool,
+}
 
-pub fn run(_args: Args) -> Exit {
-    eprintln!("drom compare: not built yet");
-    Exit::Failed
+const EXAMPLES: &str = "Examples:
+  drom compare examples/ladder/ladder.toml           the price of each execution model
+  drom compare --quick --json plan.toml | jq .findings
+  drom compare --gate plan.toml || echo not as fast";
+
+pub fn run(args: Args) -> Exit {
+    match compare(&args) {
+        Ok(exit) => exit,
+        Err(error) => {
+            eprintln!("drom compare: {error}");
+            if error.is_usage() { Exit::Usage } else { Exit::Failed }
+        }
+    }
+}
+
+fn compare(args: &Args) -> Result<Exit, Error> {
+    let drom = env::current_exe().unwrap_or_else(|_| PathBuf::from("drom"));
+    let plan = Plan::read(&args.plan, &drom)?;
+    let plan = if args.quick { plan.quick() } else { plan };
+    let seed = args.seed.or(plan.seed).unwrap_or_else(drom_observe::clock::monotonic_ns);
+    interrupt::on_interrupt();
+    let mut sink = Terminal::new(args);
+    let measured = {
+        let mut world = RealWorld::new(&plan.load, plan.placement);
+        let tool = concat!("drom ", env!("CARGO_PKG_VERSION"));
+        drom_compare::run(&plan, seed, tool, &mut world, &mut sink, &STOP)
+    };
+    sink.clear();
+    let Some(writer) = sink.writer.take() else {
+        return measured.map(|_| Exit::Interrupted);
+    };
+    let folder = match &measured {
+        Ok(end) => writer.end(end)?,
+        Err(_) => writer.folder().to_owned(),
+    };
+    let run = Run::open(&folder)?;
+    let findings = drom_compare::analyse(&run);
+    print(args, &run, &findings)?;
+    let end = measured?;
+    Ok(if end.interrupted { Exit::Interrupted } else { exit_of(args, &findings) })
+}
+
+fn print(args: &Args, run: &Run, findings: &Findings) -> Result<(), Error> {
+    let page = run.folder.join("report.html");
+    let html = drom_report::html(run, findings);
+    std::fs::write(&page, html)
+        .map_err(|source| drom_store::Error::Write { path: page.clone(), source })?;
+    if args.json {
+        out(&drom_report::json(run, findings));
+    } else {
+        out(&drom_report::text(run, findings, crate::verbs::report::style()));
+        out(&format!("\nrun     {}\nreport  {}\n", run.folder.display(), page.display()));
+    }
+    Ok(())
+}
+
+/// A reader that went away (`| head`) is no error.
+pub fn out(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn exit_of(args: &Args, findings: &Findings) -> Exit {
+    let variants =
+        || findings.groups.iter().flat_map(|g| &g.rows).filter(|row| row.role == Role::Variant);
+    if !findings.doubtful.is_empty() {
+        return Exit::Doubtful;
+    }
+    if !args.gate {
+        return Exit::Done;
+    }
+    if variants().any(|row| row.verdict == Some(Verdict::Slower)) {
+        return Exit::Worse;
+    }
+    let open =
+        |verdict: &Option<Verdict>| matches!(verdict, None | Some(Verdict::Inconclusive { .. }));
+    if variants().any(|row| open(&row.verdict)) { Exit::Inconclusive } else { Exit::Done }
+}
+
+/// Keeps the run on disk and tells the person who waits.
+struct Terminal<'a> {
+    args: &'a Args,
+    writer: Option<Writer>,
+    is_terminal: bool,
+}
+
+impl<'a> Terminal<'a> {
+    fn new(args: &'a Args) -> Self {
+        Self { args, writer: None, is_terminal: std::io::stderr().is_terminal() }
+    }
+
+    /// On a terminal one line is written over and over.
+    fn passing(&self, line: &str) {
+        if self.is_terminal {
+            eprint!("\r\u{1b}[K{line}");
+        } else if self.args.verbose {
+            eprintln!("{line}");
+        }
+    }
+
+    fn lasting(&self, line: &str) {
+        self.clear();
+        eprintln!("{line}");
+    }
+
+    fn clear(&self) {
+        if self.is_terminal {
+            eprint!("\r\u{1b}[K");
+        }
+    }
+}
+
+impl Sink for Terminal<'_> {
+    fn begin(&mut self, manifest: &Manifest) -> Result<(), Error> {
+        let writer = match &self.args.out {
+            Some(folder) => Writer::create(folder, manifest)?,
+            None => Writer::create_in(Path::new(&drom_store::root()), manifest)?,
+        };
+        self.writer = Some(writer);
+        let ceiling = manifest.client_ceiling_rps.map_or_else(String::new, |rps| {
+            format!("; this client reaches {} req/s against nothing", format::rate(rps))
+        });
+        self.lasting(&format!("{}: placement {}{ceiling}", manifest.title, manifest.placement));
+        for flag in &manifest.flags {
+            self.lasting(&format!("! {}: {}", flag.code, flag.detail));
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, block: &Block, latencies: &[Latency]) -> Result<(), Error> {
+        let writer = self.writer.as_mut().expect("begin comes before the first block");
+        Ok(writer.block(block, latencies)?)
+    }
+
+    fn progress(&mut self, progress: &Progress<'_>) {
+        if STOP.load(Ordering::Relaxed) {
+            return;
+        }
+        match progress {
+            Progress::Preflight { what } => self.lasting(&format!("preflight: {what}")),
+            Progress::Skipped { variant, reason } => {
+                self.lasting(&format!("skipped: {variant} ({reason})"));
+            }
+            Progress::Slice { group, block, of, variant, rps, flags } => {
+                let codes: Vec<&str> = flags.iter().map(|flag| flag.code.as_str()).collect();
+                let (rate, codes) = (format::rate(*rps), codes.join(" "));
+                self.passing(&format!(
+                    "{group} block {block}/{of}  {variant}: {rate} req/s {codes}"
+                ));
+            }
+            Progress::Block { group, block, of, elapsed_s } => {
+                let elapsed = format::time(*elapsed_s);
+                self.lasting(&format!("{group}: block {block} of {of} done ({elapsed})"));
+            }
+            Progress::Planned { group, blocks, wanted } => {
+                self.lasting(&format!(
+                    "{group}: the pilot's spread asks for {wanted} blocks; running up to {blocks}"
+                ));
+            }
+        }
+    }
 }

@@ -1,11 +1,92 @@
-//! `drom report`.
+//! `drom report`: lists the stored runs, renders one again.
 
-use crate::exit::Exit;
+use std::{io::IsTerminal, path::PathBuf};
 
+use drom_report::{Style, format};
+use drom_store::{Error, Run};
+
+use crate::{exit::Exit, verbs::compare::out};
+
+/// List the runs that were kept, or render one of them again.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// A run's name, the beginning of one, or its folder; none: list them all.
+    run: Option<String>,
+    /// Write the page here.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Everything, for a program.
+    #[arg(long, conflicts_with_all = ["csv", "markdown"])]
+    json: bool,
+    /// One row per slice.
+    #[arg(long, conflicts_with = "markdown")]
+    csv: bool,
+    /// Tables for a page.
+    #[arg(long)]
+    markdown: bool,
+    /// Where runs are kept (default: $DROM_RUNS, or runs/).
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+}
 
-pub fn run(_args: Args) -> Exit {
-    eprintln!("drom report: not built yet");
-    Exit::Failed
+const EXAMPLES: &str = "Examples:
+  drom report                                  what is there
+  drom report ladder-2026 --html ladder.html   the page again
+  drom report ladder-2026 --csv > slices.csv";
+
+pub fn run(args: Args) -> Exit {
+    let root = args.root.clone().unwrap_or_else(drom_store::root);
+    let done = match &args.run {
+        None => list(&root),
+        Some(name) => Run::find(&root, name).and_then(|run| render(&args, &run)),
+    };
+    match done {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            eprintln!("drom report: {error}");
+            Exit::Failed
+        }
+    }
+}
+
+/// Colours only for a terminal, and never against `NO_COLOR`.
+pub fn style() -> Style {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    Style { colours: std::io::stdout().is_terminal() && !refused }
+}
+
+fn render(args: &Args, run: &Run) -> Result<(), Error> {
+    let findings = drom_compare::analyse(run);
+    if let Some(path) = &args.html {
+        std::fs::write(path, drom_report::html(run, &findings))
+            .map_err(|source| Error::Write { path: path.clone(), source })?;
+    }
+    match args {
+        Args { json: true, .. } => out(&drom_report::json(run, &findings)),
+        Args { csv: true, .. } => out(&drom_report::csv(run)),
+        Args { markdown: true, .. } => out(&drom_report::markdown(run, &findings)),
+        Args { html: Some(_), .. } => {}
+        _ => out(&drom_report::text(run, &findings, style())),
+    }
+    Ok(())
+}
+
+fn list(root: &std::path::Path) -> Result<(), Error> {
+    let runs = drom_store::list(root)?;
+    if runs.is_empty() {
+        out(&format!("no runs in {}; `drom compare PLAN.toml` makes one\n", root.display()));
+        return Ok(());
+    }
+    let width = runs.iter().map(|run| run.name.len()).max().unwrap_or(0);
+    for run in runs {
+        let state = if run.finished { "" } else { " (cut off)" };
+        let when = drom_store::utc(run.manifest.started_unix_s);
+        let effect = format::three(100.0 * run.manifest.effect);
+        out(&format!(
+            "{:width$}  {when}  {:>3} blocks  \u{b1}{effect} %  {}{state}\n",
+            run.name, run.blocks, run.manifest.title
+        ));
+    }
+    Ok(())
 }

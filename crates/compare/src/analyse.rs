@@ -1,0 +1,371 @@
+//! Judges what was stored: blocks -> paired log ratios -> intervals and verdicts. Pure; the same blocks
+//! always give the same findings. The unit is the block, never the request.
+
+use std::collections::BTreeMap;
+
+use drom_report::{
+    BlockPoint, CheckCount, CurvePoint, Estimate, Findings, GroupFinding, Response, Role, Row,
+    Verdict,
+};
+use drom_stats::{
+    Latency, Paired, QuantileRatio, blocks_needed, half_width_after, holm, mean, quantile_ratio,
+    trend, two_modes,
+};
+use drom_store::{Block, Group, Manifest, Run, Slice, Variant};
+
+use crate::plan::BLOCKS_MIN;
+
+/// Everything, response times from the stored histograms included.
+#[must_use]
+pub fn analyse(run: &Run) -> Findings {
+    let mut findings = judge(&run.manifest, &run.blocks);
+    for (finding, group) in findings.groups.iter_mut().zip(&run.manifest.groups) {
+        let blocks = of_group(&run.blocks, &group.name);
+        let base = merged_by_block(run, &blocks, &group.baseline);
+        for row in &mut finding.rows {
+            let own = merged_by_block(run, &blocks, &row.variant);
+            row.response = responses(&own, &base, row.role);
+            row.curve = curve(&own);
+        }
+    }
+    findings
+}
+
+/// Throughput, CPU, memory, checks and verdicts; no histogram is read.
+#[must_use]
+pub fn judge(manifest: &Manifest, blocks: &[Block]) -> Findings {
+    let groups: Vec<GroupFinding> =
+        manifest.groups.iter().map(|group| judge_group(manifest, group, blocks)).collect();
+    let all = groups.iter().flat_map(|g| g.rows.iter().flat_map(|row| &row.checks));
+    let mut checks: BTreeMap<String, CheckCount> = BTreeMap::new();
+    for check in all.cloned().chain(manifest.flags.iter().map(count_of)) {
+        let entry = checks.entry(check.code.clone());
+        entry.and_modify(|known| known.count += check.count).or_insert(check);
+    }
+    let doubtful = groups.iter().filter_map(doubt).collect();
+    Findings { groups, checks: checks.into_values().collect(), doubtful }
+}
+
+/// d_b = ln(variant / baseline) of the throughput, one per block that has both.
+#[must_use]
+pub fn differences(blocks: &[Block], group: &Group, variant: &str) -> Vec<f64> {
+    if variant == group.baseline {
+        return Vec::new();
+    }
+    let own: Vec<&Block> = blocks.iter().filter(|b| b.group == group.name).collect();
+    ln_ratios(&own, &group.baseline, variant, rps)
+}
+
+fn judge_group(manifest: &Manifest, group: &Group, blocks: &[Block]) -> GroupFinding {
+    let own = of_group(blocks, &group.name);
+    let mut rows: Vec<Row> =
+        group.variants.iter().map(|variant| row(manifest, group, variant, &own)).collect();
+    decide(manifest, group, &own, &mut rows);
+    let control = rows.iter().find(|row| row.role == Role::Control);
+    let noise_floor = control
+        .and_then(|row| row.ratio)
+        .map(|ratio| ((ratio.high / ratio.low).ln() / 2.0).exp() - 1.0);
+    GroupFinding {
+        name: group.name.clone(),
+        baseline: group.baseline.clone(),
+        blocks: own.len(),
+        noise_floor,
+        rows,
+    }
+}
+
+fn row(manifest: &Manifest, group: &Group, variant: &Variant, blocks: &[&Block]) -> Row {
+    let name = &variant.name;
+    let is_baseline = *name == group.baseline;
+    let role = match (variant.is_control, is_baseline) {
+        (true, _) => Role::Control,
+        (false, true) => Role::Baseline,
+        (false, false) => Role::Variant,
+    };
+    let ratios = |metric: Metric| {
+        if is_baseline { Vec::new() } else { ln_ratios(blocks, &group.baseline, name, metric) }
+    };
+    let throughput = ratios(rps);
+    let paired = Paired::new(&throughput).map(|p| p.after_pilot(manifest.pilot_blocks));
+    let enough = throughput.len() >= BLOCKS_MIN;
+    let heavy = paired.as_ref().filter(|p| enough && p.heavy_tailed(0.95));
+    let slices = used_slices(blocks, name);
+    let mut checks = slice_checks(blocks, name);
+    checks.extend(block_checks(blocks, name, &throughput));
+    Row {
+        variant: name.clone(),
+        role,
+        path: variant.path.clone(),
+        rps: geometric(&per_block(blocks, name, rps)).unwrap_or(NOTHING),
+        at_least: checks.iter().any(|c| c.code == "L2"),
+        ratio: paired.as_ref().filter(|_| enough).map(|p| told(p.t_interval(0.95))),
+        robust_ratio: heavy.and_then(|p| Some(told(p.hodges_lehmann(0.95)?.estimate))),
+        p_holm: None,
+        verdict: None,
+        cpu_us_per_request: geometric(&per_block(blocks, name, cpu_us)),
+        cpu_ratio: (ratios(cpu_us).len() >= BLOCKS_MIN)
+            .then(|| geometric(&ratios(cpu_us).iter().map(|d| d.exp()).collect::<Vec<_>>()))
+            .flatten(),
+        worker_mb: average(slices.iter().map(|s| s.worker_pss_bytes as f64 / 1e6)),
+        tree_mb: average(slices.iter().map(|s| s.tree_pss_bytes as f64 / 1e6)),
+        workers: slices.iter().map(|s| s.workers).max().filter(|&n| n > 0),
+        ready_ms: ready_ms(blocks, name),
+        response: Vec::new(),
+        curve: Vec::new(),
+        checks,
+        blocks: block_points(blocks, &group.baseline, name),
+    }
+}
+
+/// Verdicts: Holm over the variants; the A/A pair stands alone at its own 5 %.
+fn decide(manifest: &Manifest, group: &Group, blocks: &[&Block], rows: &mut [Row]) {
+    let d: Vec<Vec<f64>> = rows
+        .iter()
+        .map(|row| match row.role {
+            Role::Baseline => Vec::new(),
+            _ => ln_ratios(blocks, &group.baseline, &row.variant, rps),
+        })
+        .collect();
+    let paired: Vec<Option<Paired<'_>>> = d
+        .iter()
+        .map(|d| Paired::new(d).filter(|_| d.len() >= BLOCKS_MIN))
+        .map(|p| p.map(|p| p.after_pilot(manifest.pilot_blocks)))
+        .collect();
+    let p: Vec<f64> = paired.iter().flatten().map(Paired::p_different).collect();
+    let places: Vec<usize> = (0..rows.len()).filter(|&i| paired[i].is_some()).collect();
+    let variants: Vec<usize> =
+        (0..places.len()).filter(|&i| rows[places[i]].role == Role::Variant).collect();
+    let adjusted = holm(&variants.iter().map(|&i| p[i]).collect::<Vec<_>>());
+    let cost_s = mean_cost_s(blocks);
+    for (i, &place) in places.iter().enumerate() {
+        let family = variants.iter().position(|&v| v == i).map(|v| adjusted[v]);
+        let Some(paired) = &paired[place] else { continue };
+        let p = family.unwrap_or(p[i]);
+        rows[place].p_holm = family;
+        let spoiled = rows[place].checks.iter().any(|c| c.code == "L4" || c.code == "L5")
+            || rows
+                .iter()
+                .any(|r| r.role == Role::Baseline && r.checks.iter().any(|c| c.code == "L4"));
+        rows[place].verdict = Some(if spoiled {
+            Verdict::Inconclusive { more_blocks: None, more_s: None }
+        } else {
+            verdict(paired, d[place].len(), p, manifest.effect, cost_s)
+        });
+    }
+    // Two rates that the client limited say nothing of which server is faster.
+    let base_limited = rows.iter().any(|r| r.role == Role::Baseline && r.at_least);
+    for row in rows.iter_mut().filter(|r| r.role == Role::Variant && r.at_least && base_limited) {
+        row.verdict = Some(Verdict::Inconclusive { more_blocks: None, more_s: None });
+    }
+}
+
+fn verdict(paired: &Paired<'_>, blocks: usize, p: f64, effect: f64, cost_s: f64) -> Verdict {
+    let margin = (1.0 + effect).ln();
+    if paired.equivalent_within(margin) {
+        return Verdict::Equivalent;
+    }
+    if p < 0.05 {
+        return if paired.mean() > 0.0 { Verdict::Faster } else { Verdict::Slower };
+    }
+    let more = more_blocks(paired, blocks, margin);
+    Verdict::Inconclusive { more_blocks: Some(more), more_s: Some(more as f64 * cost_s) }
+}
+
+/// Until the half-width is half of what separates the mean from zero or from the margin, whichever
+/// decides sooner, and at least until it is below the margin.
+fn more_blocks(paired: &Paired<'_>, blocks: usize, margin: f64) -> usize {
+    let sd = paired.sd();
+    let target = (0.8 * paired.mean().abs()).max(0.8 * (margin - paired.mean().abs()));
+    let total = blocks_needed(blocks, sd, target.max(0.2 * margin)).min(10_000);
+    let mut more = total.saturating_sub(blocks).max(1);
+    while more > 1 && half_width_after(blocks + more - 1, sd) <= target {
+        more -= 1;
+    }
+    more
+}
+
+fn doubt(group: &GroupFinding) -> Option<String> {
+    let control = group.rows.iter().find(|row| row.role == Role::Control)?;
+    let different = matches!(control.verdict, Some(Verdict::Faster | Verdict::Slower));
+    let ratio = control.ratio.filter(|_| different)?;
+    Some(format!(
+        "{}: the baseline differs from itself by {:+.1} % ({:+.1} to {:+.1})",
+        group.name,
+        100.0 * (ratio.value - 1.0),
+        100.0 * (ratio.low - 1.0),
+        100.0 * (ratio.high - 1.0)
+    ))
+}
+
+type Metric = fn(&[&Slice]) -> Option<f64>;
+
+fn rps(slices: &[&Slice]) -> Option<f64> {
+    let seconds: f64 = slices.iter().map(|s| s.duration_s).sum();
+    let ok: u64 = slices.iter().map(|s| s.ok).sum();
+    (seconds > 0.0 && ok > 0).then(|| ok as f64 / seconds)
+}
+
+fn cpu_us(slices: &[&Slice]) -> Option<f64> {
+    let cpu_s: f64 = slices.iter().map(|s| s.server_cpu_s).sum();
+    let answered: u64 = slices.iter().map(|s| s.ok + s.failed).sum();
+    (cpu_s > 0.0 && answered > 0).then(|| 1e6 * cpu_s / answered as f64)
+}
+
+fn of_group<'b>(blocks: &'b [Block], group: &str) -> Vec<&'b Block> {
+    blocks.iter().filter(|block| block.group == group).collect()
+}
+
+fn slices_of<'b>(block: &'b Block, variant: &str) -> Vec<&'b Slice> {
+    block.slices.iter().filter(|s| s.used && s.variant == variant).collect()
+}
+
+fn used_slices<'b>(blocks: &[&'b Block], variant: &str) -> Vec<&'b Slice> {
+    blocks.iter().flat_map(|block| slices_of(block, variant)).collect()
+}
+
+fn per_block(blocks: &[&Block], variant: &str, metric: Metric) -> Vec<f64> {
+    blocks.iter().filter_map(|block| metric(&slices_of(block, variant))).collect()
+}
+
+fn ln_ratios(blocks: &[&Block], baseline: &str, variant: &str, metric: Metric) -> Vec<f64> {
+    let both = |block: &&Block| {
+        let base = metric(&slices_of(block, baseline))?;
+        Some((metric(&slices_of(block, variant))? / base).ln())
+    };
+    blocks.iter().filter_map(both).collect()
+}
+
+fn geometric(values: &[f64]) -> Option<Estimate> {
+    let ln: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    Paired::new(&ln).map(|paired| told(paired.t_interval(0.95)))
+}
+
+fn told(ln: drom_stats::Estimate) -> Estimate {
+    let ratio = ln.exp();
+    Estimate { value: ratio.centre, low: ratio.interval.low, high: ratio.interval.high }
+}
+
+const NOTHING: Estimate = Estimate { value: 0.0, low: 0.0, high: 0.0 };
+
+fn average(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.filter(|v| *v > 0.0).collect();
+    (!values.is_empty()).then(|| mean(&values))
+}
+
+fn ready_ms(blocks: &[&Block], variant: &str) -> Option<f64> {
+    let starts = blocks.iter().flat_map(|block| &block.starts);
+    average(starts.filter(|start| start.variant == variant).map(|start| 1e3 * start.ready_s))
+}
+
+fn mean_cost_s(blocks: &[&Block]) -> f64 {
+    average(blocks.iter().map(|block| block.end_s - block.begin_s)).unwrap_or(0.0)
+}
+
+fn block_points(blocks: &[&Block], baseline: &str, variant: &str) -> Vec<BlockPoint> {
+    let point = |block: &&Block| {
+        let slices = slices_of(block, variant);
+        let own = rps(&slices)?;
+        let base = rps(&slices_of(block, baseline))?;
+        Some(BlockPoint {
+            block: block.index,
+            begin_s: slices.first()?.begin_s,
+            rps: own,
+            ratio: own / base,
+            cpu_us_per_request: cpu_us(&slices),
+            slices: slices.iter().map(|s| s.id.clone()).collect(),
+        })
+    };
+    blocks.iter().filter_map(point).collect()
+}
+
+/// One count per code, over the slices that were used.
+fn slice_checks(blocks: &[&Block], variant: &str) -> Vec<CheckCount> {
+    let mut counts: Vec<CheckCount> = Vec::new();
+    for flag in used_slices(blocks, variant).iter().flat_map(|slice| &slice.flags) {
+        match counts.iter_mut().find(|known| known.code == flag.code) {
+            Some(known) => known.count += 1,
+            None => counts.push(count_of(flag)),
+        }
+    }
+    counts
+}
+
+fn count_of(flag: &drom_store::Flag) -> CheckCount {
+    CheckCount { code: flag.code.clone(), count: 1, detail: flag.detail.clone() }
+}
+
+/// What only shows across blocks.
+fn block_checks(blocks: &[&Block], variant: &str, d: &[f64]) -> Vec<CheckCount> {
+    let one = |code: &str, detail: String| CheckCount { code: code.to_owned(), count: 1, detail };
+    let cold = cold(blocks, variant).map(|detail| one("W1", detail));
+    let drift = trend(d).filter(|t| t.p < 0.001).map(|t| {
+        let percent = 100.0 * (t.slope.exp() - 1.0);
+        one("D1", format!("{percent:+.2} % per block (von Neumann {:.2})", t.von_neumann))
+    });
+    let modes = two_modes(d).map(|m| {
+        let (low, high) = (m.low.exp(), m.high.exp());
+        one("D2", format!("ratio {low:.3} or {high:.3} ({:.0} % upper)", 100.0 * m.share_high))
+    });
+    [cold, drift, modes].into_iter().flatten().collect()
+}
+
+fn cold(blocks: &[&Block], variant: &str) -> Option<String> {
+    let first_against_later = |block: &&Block| {
+        let slices = slices_of(block, variant);
+        let (first, later): (Vec<&Slice>, Vec<&Slice>) = slices.iter().partition(|s| s.round == 0);
+        Some((rps(&first)? / rps(&later)?).ln())
+    };
+    let d: Vec<f64> = blocks.iter().filter_map(first_against_later).collect();
+    let paired = Paired::new(&d).filter(|_| d.len() >= BLOCKS_MIN)?;
+    let slower = paired.mean() < -0.03 && paired.p_different() < 0.01;
+    slower.then(|| format!("first slice {:+.1} %", 100.0 * (paired.mean().exp() - 1.0)))
+}
+
+fn merged_by_block(run: &Run, blocks: &[&Block], variant: &str) -> Vec<Option<Latency>> {
+    let merge = |block: &&Block| {
+        let slices = slices_of(block, variant);
+        let mut merged = Latency::default();
+        slices.iter().for_each(|slice| merged.merge(run.latency(slice)));
+        (merged.count() > 0).then_some(merged)
+    };
+    blocks.iter().map(merge).collect()
+}
+
+fn whole(by_block: &[Option<Latency>]) -> Latency {
+    let mut all = Latency::default();
+    by_block.iter().flatten().for_each(|latency| all.merge(latency));
+    all
+}
+
+fn responses(own: &[Option<Latency>], base: &[Option<Latency>], role: Role) -> Vec<Response> {
+    let all = whole(own);
+    if all.count() == 0 {
+        return Vec::new();
+    }
+    let pairs: Vec<(Latency, Latency)> =
+        own.iter().zip(base).filter_map(|(a, b)| Some((a.clone()?, b.clone()?))).collect();
+    let response = |quantile: f64| {
+        let ms = all.quantile_ns(quantile) as f64 * 1e-6;
+        let (ratio, needs) = match quantile_ratio(&pairs, quantile) {
+            QuantileRatio::NeedsRequests { per_block } => (None, Some(per_block)),
+            QuantileRatio::Known(_) if role == Role::Baseline => (None, None),
+            QuantileRatio::Known(e) => {
+                let interval = e.interval;
+                (Some(Estimate { value: e.centre, low: interval.low, high: interval.high }), None)
+            }
+        };
+        Response { quantile, ms, ratio, needs_requests_per_block: needs }
+    };
+    [0.5, 0.9, 0.99].map(response).to_vec()
+}
+
+/// The response-time curve at steps that are even in "nines", as far as 10 answers lie beyond.
+fn curve(own: &[Option<Latency>]) -> Vec<CurvePoint> {
+    let all = whole(own);
+    let count = all.count() as f64;
+    (0..=60)
+        .map(|step| 1.0 - 10_f64.powf(-f64::from(step) / 15.0))
+        .filter(|quantile| count * (1.0 - quantile) >= 10.0)
+        .map(|quantile| CurvePoint { quantile, ms: all.quantile_ns(quantile) as f64 * 1e-6 })
+        .collect()
+}

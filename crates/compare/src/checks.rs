@@ -1,0 +1,165 @@
+//! The self-checks of one slice: pure, from what was observed around it. Codes and their stories are in
+//! the catalogue of `drom_report`.
+
+use drom_load::Outcome;
+use drom_observe::Counters;
+use drom_store::Flag;
+
+/// All that is known of one slice.
+#[derive(Clone, Debug)]
+pub struct Observed<'a> {
+    pub outcome: &'a Outcome,
+    pub connections: u32,
+    /// What the machine did meanwhile.
+    pub machine: Counters,
+    pub server_cpu_s: f64,
+    pub client_cpu_s: f64,
+    /// The slice with its settling time, by both clocks.
+    pub elapsed_s: f64,
+    pub wall_s: f64,
+    /// Processes that lived before and are gone.
+    pub deaths: usize,
+    pub ceiling_rps: Option<f64>,
+}
+
+/// Codes whose cause lies outside of the variant: such a slice is measured again.
+pub const OUTSIDE: &[&str] = &["L6", "L9"];
+
+/// Every check that failed.
+#[must_use]
+pub fn of_slice(seen: &Observed<'_>) -> Vec<Flag> {
+    let checks = [
+        ("L1", little(seen)),
+        ("L2", client_bound(seen)),
+        ("L3", starvation(seen)),
+        ("L4", wrong_answers(seen)),
+        ("L5", connections(seen)),
+        ("L6", disturbed(seen)),
+        ("L7", listen_queue(seen)),
+        ("L8", deaths(seen)),
+        ("L9", clock(seen)),
+        ("L10", swapped(seen)),
+    ];
+    let failed = checks.into_iter().filter_map(|(code, detail)| Some((code, detail?)));
+    failed.map(|(code, detail)| flag(code, detail)).collect()
+}
+
+#[must_use]
+pub fn flag(code: &str, detail: String) -> Flag {
+    Flag { code: code.to_owned(), detail }
+}
+
+/// CPU time of processes that are neither the server's nor ours.
+#[must_use]
+pub fn foreign_cpu_s(seen: &Observed<'_>) -> f64 {
+    (seen.machine.busy_s - seen.server_cpu_s - seen.client_cpu_s).max(0.0)
+}
+
+/// After the warm-up against after the last slice.
+#[must_use]
+pub fn memory_growth(before_bytes: u64, after_bytes: u64) -> Option<Flag> {
+    let grown = after_bytes.saturating_sub(before_bytes);
+    let share = grown as f64 / before_bytes.max(1) as f64;
+    (share > 0.10 && grown > 2_000_000).then(|| {
+        let (before, after) = (before_bytes as f64 / 1e6, after_bytes as f64 / 1e6);
+        flag("L10", format!("server memory {before:.1} -> {after:.1} MB in one start"))
+    })
+}
+
+/// N = X R, by the engine's own account of what every connection did at every moment of the window, so
+/// that requests under way at its ends are no gap. The client's own CPU time is none either.
+fn little(seen: &Observed<'_>) -> Option<String> {
+    let window_s = seen.outcome.duration.as_secs_f64();
+    if seen.outcome.latency.count() == 0 || window_s <= 0.0 {
+        return Some("no answer at all".to_owned());
+    }
+    let gap = seen.outcome.little_deviation();
+    let client: f64 = seen.outcome.thread_cpu.iter().map(|cpu| cpu.as_secs_f64()).sum();
+    let n = f64::from(seen.connections);
+    let tolerance = 0.02 + client / (n * window_s);
+    (gap.abs() > tolerance)
+        .then(|| format!("{:.1} of {n} connections accounted for", n * (1.0 - gap.abs())))
+}
+
+/// Jain's index of the answers per connection, where there were enough to tell.
+fn starvation(seen: &Observed<'_>) -> Option<String> {
+    let answers: u64 = seen.outcome.answers_per_connection.iter().sum();
+    let enough = answers >= 20 * u64::from(seen.connections);
+    let never = seen.outcome.answers_per_connection.iter().filter(|n| **n == 0).count();
+    let fairness = seen.outcome.fairness();
+    (enough && (fairness < 0.5 || never > 0))
+        .then(|| format!("{never} connections never answered, Jain's index {fairness:.2}"))
+}
+
+fn client_bound(seen: &Observed<'_>) -> Option<String> {
+    let verdict = drom_load::client_limited(seen.outcome, seen.ceiling_rps);
+    verdict.limited.then_some(verdict.evidence)
+}
+
+fn wrong_answers(seen: &Observed<'_>) -> Option<String> {
+    let outcome = seen.outcome;
+    if outcome.failed == 0 && outcome.ok > 0 {
+        return None;
+    }
+    if outcome.ok == 0 && outcome.failed == 0 {
+        return Some("not one good answer".to_owned());
+    }
+    let bad_status = outcome.status.iter().filter(|(status, _)| **status >= 400);
+    let by_status = bad_status.map(|(status, count)| format!("{count} x {status}"));
+    let by_error = outcome.errors.iter().map(|(kind, n)| format!("{n} x {}", kind.name()));
+    let what: Vec<String> = by_status.chain(by_error).collect();
+    Some(format!("{} of {} failed: {}", outcome.failed, outcome.sent, what.join(", ")))
+}
+
+fn connections(seen: &Observed<'_>) -> Option<String> {
+    let (up, asked) = (seen.outcome.connected, seen.connections);
+    (up < asked).then(|| format!("{up} of {asked} established"))
+}
+
+fn disturbed(seen: &Observed<'_>) -> Option<String> {
+    let machine = &seen.machine;
+    let steal = machine.steal_s / machine.total_s.max(1e-9);
+    if machine.total_s > 0.0 && steal > 0.01 {
+        return Some(format!("{:.1} % stolen", 100.0 * steal));
+    }
+    if machine.throttled_s > 0.0 {
+        return Some(format!("throttled for {:.0} ms", 1e3 * machine.throttled_s));
+    }
+    // The kernel counts busy time in steps of 10 ms: two of them are no stranger.
+    let foreign = foreign_cpu_s(seen);
+    (foreign > 0.10 * seen.elapsed_s + 0.02)
+        .then(|| format!("strangers used {:.0} % of a core", 100.0 * foreign / seen.elapsed_s))
+}
+
+fn listen_queue(seen: &Observed<'_>) -> Option<String> {
+    let lost = seen.machine.listen_overflows.max(seen.machine.listen_drops);
+    if lost > 0 {
+        return Some(format!("{lost} connections overflowed a listen queue"));
+    }
+    let latency = &seen.outcome.latency;
+    // A retransmitted SYN adds 1, 3 or 7 s to an answer that is otherwise quick.
+    let quick_ns = latency.quantile_ns(0.5) as f64;
+    if latency.count() == 0 || quick_ns > 2e8 {
+        return None;
+    }
+    [1.0e9, 3.0e9, 7.0e9].into_iter().find_map(|timer_ns| {
+        let (low, high) = (timer_ns as u64, (timer_ns * 1.05 + quick_ns) as u64);
+        let late = latency.histogram().count_between(low, high);
+        (late > 0)
+            .then(|| format!("{late} answers just over {:.0} s: a SYN sent again", timer_ns * 1e-9))
+    })
+}
+
+fn deaths(seen: &Observed<'_>) -> Option<String> {
+    (seen.deaths > 0).then(|| format!("{} server processes ended", seen.deaths))
+}
+
+fn clock(seen: &Observed<'_>) -> Option<String> {
+    let apart = seen.wall_s - seen.elapsed_s;
+    (apart.abs() > 0.050).then(|| format!("the clocks moved apart by {:.0} ms", 1e3 * apart))
+}
+
+fn swapped(seen: &Observed<'_>) -> Option<String> {
+    let pages = seen.machine.swapped_pages;
+    (pages > 0).then(|| format!("{pages} pages swapped"))
+}

@@ -1,0 +1,629 @@
+//! A plan: TOML as written -> groups of contestants, resolved and checked. The central noun is the
+//! [`Group`]: contestants that are compared with one baseline. Pure: nothing is started here.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde::Deserialize;
+
+use crate::Error;
+
+/// A plan, resolved: every axis multiplied out, every default filled in.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub name: String,
+    pub title: String,
+    pub source: String,
+    pub effect: f64,
+    pub budget_s: f64,
+    pub blocks: Blocks,
+    pub seed: Option<u64>,
+    pub mode: Mode,
+    pub placement: Placement,
+    pub load: LoadSettings,
+    pub groups: Vec<Group>,
+    pub quick: bool,
+}
+
+/// One point of the axes.
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub name: String,
+    pub baseline: String,
+    pub connections: u32,
+    pub same_answer: bool,
+    /// The baseline's control is the last one.
+    pub contestants: Vec<Contestant>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Contestant {
+    pub name: String,
+    pub is_control: bool,
+    /// Contestants of a group with the same key share one server.
+    pub server: String,
+    pub launch: Launch,
+    pub request: Request,
+    /// Programs or files without which it is skipped.
+    pub requires: Vec<String>,
+}
+
+/// How to start a server. `{port}` and `{dir}` are still open: every start has its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    pub argv: Vec<String>,
+    pub env: BTreeMap<String, String>,
+    pub ready_path: String,
+    pub ready_within: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub method: String,
+    pub path: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+pub struct LoadSettings {
+    pub connections: u32,
+    pub threads: u32,
+    pub slice: Duration,
+    pub warmup: Duration,
+    pub rounds: u32,
+    pub keepalive: bool,
+    pub timeout: Duration,
+}
+
+/// `min` blocks are the pilot; its spread decides how many more there are, up to `max`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Blocks {
+    pub min: usize,
+    pub max: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// All servers of a group alive; short slices alternate in random order.
+    Interleave,
+    /// One server at a time.
+    Fresh,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Placement {
+    /// The client keeps to its own core(s), the servers to the others.
+    Split,
+    Shared,
+}
+
+impl Default for Blocks {
+    fn default() -> Self {
+        Self { min: 8, max: 30 }
+    }
+}
+
+impl Mode {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Interleave => "interleave",
+            Self::Fresh => "fresh",
+        }
+    }
+}
+
+/// Fewest blocks that an interval is printed for.
+pub const BLOCKS_MIN: usize = 6;
+
+impl Plan {
+    /// `drom` is the command that stands for `{drom}`.
+    pub fn read(path: &Path, drom: &Path) -> Result<Self, Error> {
+        let source = std::fs::read_to_string(path)
+            .map_err(|source| Error::ReadPlan { path: path.to_owned(), source })?;
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        Self::parse(&source, &folder, drom).map_err(|e| e.in_file(path))
+    }
+
+    pub fn parse(source: &str, folder: &Path, drom: &Path) -> Result<Self, Error> {
+        let written: Written =
+            toml::from_str(source).map_err(|e| Error::Syntax { message: e.to_string() })?;
+        written.check()?;
+        let constants = BTreeMap::from([
+            ("plan_dir".to_owned(), folder.display().to_string()),
+            ("drom".to_owned(), drom.display().to_string()),
+        ]);
+        let groups = points(&written.axes)
+            .into_iter()
+            .map(|point| written.group(&point, &constants))
+            .collect::<Result<Vec<_>, _>>()?;
+        written.resolve(source, groups)
+    }
+
+    /// The smallest run that still is honest: six blocks of short slices.
+    #[must_use]
+    pub fn quick(mut self) -> Self {
+        self.quick = true;
+        self.load.slice = self.load.slice.min(Duration::from_millis(300));
+        self.load.warmup = self.load.warmup.min(Duration::from_millis(200));
+        self.load.rounds = 1;
+        self.blocks = Blocks { min: BLOCKS_MIN, max: BLOCKS_MIN };
+        self
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: String,
+    title: Option<String>,
+    baseline: String,
+    #[serde(default = "default_effect")]
+    effect: f64,
+    #[serde(default = "default_budget")]
+    budget: Seconds,
+    #[serde(default)]
+    blocks: Blocks,
+    seed: Option<u64>,
+    #[serde(default = "default_mode")]
+    mode: Mode,
+    #[serde(default = "default_placement")]
+    placement: Placement,
+    #[serde(default = "yes")]
+    same_answer: bool,
+    #[serde(default)]
+    load: WrittenLoad,
+    #[serde(default)]
+    axes: toml::Table,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default, rename = "server")]
+    servers: Vec<WrittenServer>,
+    #[serde(default, rename = "variant")]
+    variants: Vec<WrittenVariant>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WrittenLoad {
+    connections: u32,
+    threads: u32,
+    slice: Seconds,
+    warmup: Seconds,
+    rounds: u32,
+    keepalive: bool,
+    timeout: Seconds,
+    method: String,
+    headers: BTreeMap<String, String>,
+    body: String,
+}
+
+impl Default for WrittenLoad {
+    fn default() -> Self {
+        Self {
+            connections: 8,
+            threads: 1,
+            slice: Seconds(1.0),
+            warmup: Seconds(0.5),
+            rounds: 1,
+            keepalive: true,
+            timeout: Seconds(10.0),
+            method: "GET".to_owned(),
+            headers: BTreeMap::new(),
+            body: String::new(),
+        }
+    }
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default)]
+struct HowToStart {
+    drom: Option<String>,
+    #[serde(rename = "define")]
+    defines: Vec<String>,
+    command: Vec<String>,
+    env: BTreeMap<String, String>,
+    requires: Option<OneOrMany>,
+    ready: Option<Ready>,
+}
+
+#[derive(Deserialize)]
+struct WrittenServer {
+    name: String,
+    /// Every variant gets a process of its own; this table only says how to start it.
+    #[serde(default)]
+    each: bool,
+    #[serde(flatten)]
+    how: HowToStart,
+    #[serde(flatten)]
+    rest: BTreeMap<String, toml::Value>,
+}
+
+#[derive(Deserialize)]
+struct WrittenVariant {
+    name: String,
+    url: String,
+    server: Option<String>,
+    #[serde(flatten)]
+    how: HowToStart,
+    #[serde(flatten)]
+    rest: BTreeMap<String, toml::Value>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ready {
+    url: Option<String>,
+    within: Option<Seconds>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// `"110s"`, `"0.5s"`, `"200ms"`, `"2m"`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Seconds(f64);
+
+impl Seconds {
+    fn duration(self) -> Duration {
+        Duration::from_secs_f64(self.0)
+    }
+}
+
+impl TryFrom<String> for Seconds {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3_600.0)];
+        units
+            .into_iter()
+            .find_map(|(unit, scale)| {
+                let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
+                (number.is_finite() && (0.0..=1e6).contains(&number)).then_some(number * scale)
+            })
+            .map(Seconds)
+            .ok_or_else(|| format!("`{text}` is no duration; write \"200ms\", \"1.5s\" or \"2m\""))
+    }
+}
+
+type Point = Vec<(String, String)>;
+type Words = BTreeMap<String, String>;
+
+impl Written {
+    fn check(&self) -> Result<(), Error> {
+        let wrong = |message: String| Err(Error::Plan { message });
+        if !self.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+            || self.name.is_empty()
+        {
+            return wrong(format!("name `{}` names a folder: letters, digits, - _ .", self.name));
+        }
+        if !(self.effect > 0.0 && self.effect < 1.0) {
+            return wrong(format!("effect = {} must lie between 0 and 1", self.effect));
+        }
+        if self.blocks.min < BLOCKS_MIN || self.blocks.max < self.blocks.min {
+            return wrong(format!("blocks: min is {BLOCKS_MIN} or more, max not below min"));
+        }
+        if self.load.connections == 0 || self.load.threads == 0 || self.load.rounds == 0 {
+            return wrong("load: connections, threads and rounds are 1 or more".to_owned());
+        }
+        if self.load.slice.0 < 0.05 {
+            return wrong("load: a slice is 50ms or longer".to_owned());
+        }
+        if self.variants.len() < 2 {
+            return wrong("a comparison needs two [[variant]] tables or more".to_owned());
+        }
+        self.check_names()
+    }
+
+    fn check_names(&self) -> Result<(), Error> {
+        let names: Vec<&str> = self.variants.iter().map(|v| v.name.as_str()).collect();
+        let wrong = |message: String| Err(Error::Plan { message });
+        if let Some(twice) = names.iter().enumerate().find(|(i, n)| names[..*i].contains(n)) {
+            return wrong(format!("two variants are named `{}`", twice.1));
+        }
+        if !names.contains(&self.baseline.as_str()) {
+            let known = names.join(", ");
+            return wrong(format!("baseline `{}` is no variant; there are {known}", self.baseline));
+        }
+        let of_variants = self.variants.iter().flat_map(|v| v.rest.keys().map(|k| (&v.name, k)));
+        let of_servers = self.servers.iter().flat_map(|s| s.rest.keys().map(|k| (&s.name, k)));
+        match of_variants.chain(of_servers).next() {
+            Some((name, key)) => wrong(format!(
+                "`{name}` has an unknown key `{key}`; known are name, url, server, each, drom, \
+                 define, command, env, requires, ready"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn group(&self, point: &Point, constants: &Words) -> Result<Group, Error> {
+        let mut words = constants.clone();
+        words.extend(point.iter().cloned());
+        let mut contestants = Vec::new();
+        for variant in &self.variants {
+            contestants.push(self.contestant(variant, &words)?);
+        }
+        let baseline = contestants.iter().find(|c| c.name == self.baseline);
+        let control = baseline.expect("checked: the baseline is a variant").clone();
+        contestants.push(Contestant {
+            name: format!("{} (again)", control.name),
+            is_control: true,
+            server: format!("{}\u{0}again", control.server),
+            ..control
+        });
+        let connections = words.get("connections").map(|n| n.parse().ok()).unwrap_or(None);
+        let values: Vec<&str> = point.iter().map(|(_, value)| value.as_str()).collect();
+        Ok(Group {
+            name: if values.is_empty() { self.name.clone() } else { values.join(", ") },
+            baseline: self.baseline.clone(),
+            connections: connections.unwrap_or(self.load.connections),
+            same_answer: self.same_answer,
+            contestants,
+        })
+    }
+
+    fn contestant(&self, variant: &WrittenVariant, words: &Words) -> Result<Contestant, Error> {
+        let mut words = words.clone();
+        words.insert("variant".to_owned(), variant.name.clone());
+        let (server, how) = self.how_to_start(variant)?;
+        let fill = |text: &str| fill(text, &words, &variant.name);
+        let path = fill(&variant.url)?;
+        if !path.starts_with('/') {
+            let message = format!("`{}`: url `{path}` must begin with /", variant.name);
+            return Err(Error::Plan { message });
+        }
+        let ready = how.ready.clone().unwrap_or(Ready { url: None, within: None });
+        let ready_path = fill(ready.url.as_deref().unwrap_or(&variant.url))?;
+        let mut env = BTreeMap::new();
+        for (key, value) in self.env.iter().chain(&how.env) {
+            env.insert(key.clone(), fill(value)?);
+        }
+        let argv = argv(&how, &variant.name)?;
+        let argv = argv.iter().map(|word| fill(word)).collect::<Result<Vec<_>, _>>()?;
+        let within = ready.within.unwrap_or(Seconds(10.0)).duration();
+        let requires = match &how.requires {
+            None => Vec::new(),
+            Some(OneOrMany::One(one)) => vec![fill(one)?],
+            Some(OneOrMany::Many(many)) => {
+                many.iter().map(|r| fill(r)).collect::<Result<_, _>>()?
+            }
+        };
+        Ok(Contestant {
+            name: variant.name.clone(),
+            is_control: false,
+            server,
+            launch: Launch { argv, env, ready_path, ready_within: within },
+            request: self.request(path),
+            requires,
+        })
+    }
+
+    fn how_to_start(&self, variant: &WrittenVariant) -> Result<(String, HowToStart), Error> {
+        let Some(name) = &variant.server else {
+            return Ok((format!("variant {}", variant.name), variant.how.clone()));
+        };
+        match self.servers.iter().find(|server| server.name == *name) {
+            Some(server) if server.each => {
+                Ok((format!("variant {}", variant.name), server.how.clone()))
+            }
+            Some(server) => Ok((format!("server {name}"), server.how.clone())),
+            None => {
+                let message =
+                    format!("`{}` names server `{name}`; no [[server]] has it", variant.name);
+                Err(Error::Plan { message })
+            }
+        }
+    }
+
+    fn request(&self, path: String) -> Request {
+        Request {
+            method: self.load.method.clone(),
+            path,
+            headers: self.load.headers.clone().into_iter().collect(),
+            body: self.load.body.clone().into_bytes(),
+        }
+    }
+
+    fn resolve(self, source: &str, groups: Vec<Group>) -> Result<Plan, Error> {
+        let load = LoadSettings {
+            connections: self.load.connections,
+            threads: self.load.threads,
+            slice: self.load.slice.duration(),
+            warmup: self.load.warmup.duration(),
+            rounds: self.load.rounds,
+            keepalive: self.load.keepalive,
+            timeout: self.load.timeout.duration(),
+        };
+        Ok(Plan {
+            title: self.title.unwrap_or_else(|| self.name.clone()),
+            name: self.name,
+            source: source.to_owned(),
+            effect: self.effect,
+            budget_s: self.budget.0,
+            blocks: self.blocks,
+            seed: self.seed,
+            mode: self.mode,
+            placement: self.placement,
+            load,
+            groups,
+            quick: false,
+        })
+    }
+}
+
+fn argv(how: &HowToStart, variant: &str) -> Result<Vec<String>, Error> {
+    match (&how.drom, &how.command[..]) {
+        (Some(file), []) => {
+            let file = if PathBuf::from(file).is_absolute() {
+                file.clone()
+            } else {
+                format!("{{plan_dir}}/{file}")
+            };
+            let fixed = ["{drom}", "serve", "-f", &file, "--listen", "127.0.0.1:{port}"];
+            let mut argv: Vec<String> = fixed.map(str::to_owned).to_vec();
+            argv.extend(how.defines.iter().flat_map(|d| ["-D".to_owned(), d.clone()]));
+            Ok(argv)
+        }
+        (None, [_, ..]) => Ok(how.command.clone()),
+        _ => Err(Error::Plan {
+            message: format!("`{variant}` needs one of drom = \"FILE\", command = [...], server"),
+        }),
+    }
+}
+
+/// Every combination of the axes' values, in the order of the plan.
+fn points(axes: &toml::Table) -> Vec<Point> {
+    let mut points = vec![Vec::new()];
+    for (axis, values) in axes {
+        let values = values.as_array().cloned().unwrap_or_else(|| vec![values.clone()]);
+        points = points
+            .iter()
+            .flat_map(|point| {
+                values.iter().map(move |value| {
+                    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                    let mut longer: Point = point.clone();
+                    longer.push((axis.clone(), text));
+                    longer
+                })
+            })
+            .collect();
+    }
+    points
+}
+
+/// Replaces `{word}`. `{port}` and `{dir}` stay for the start.
+fn fill(text: &str, words: &Words, variant: &str) -> Result<String, Error> {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(open) = rest.find('{') {
+        let Some(close) = rest[open..].find('}') else { break };
+        let word = &rest[open + 1..open + close];
+        out += &rest[..open];
+        match words.get(word) {
+            Some(value) => out += value,
+            None if matches!(word, "port" | "dir") => out += &rest[open..=open + close],
+            None => {
+                let known: Vec<&str> = words.keys().map(String::as_str).collect();
+                let known = known.join("}, {");
+                let message = format!(
+                    "`{variant}`: `{{{word}}}` in `{text}` stands for nothing; there are {{port}}, \
+                     {{dir}}, {{{known}}}"
+                );
+                return Err(Error::Plan { message });
+            }
+        }
+        rest = &rest[open + close + 1..];
+    }
+    Ok(out + rest)
+}
+
+fn default_effect() -> f64 {
+    0.02
+}
+
+fn default_budget() -> Seconds {
+    Seconds(300.0)
+}
+
+fn default_mode() -> Mode {
+    Mode::Interleave
+}
+
+fn default_placement() -> Placement {
+    Placement::Split
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: &str = r#"
+        name = "race"
+        baseline = "a"
+        budget = "2m"
+        [load]
+        slice = "200ms"
+        [axes]
+        script = ["hello", "heavy"]
+        connections = [1, 8]
+        [[server]]
+        name = "one"
+        drom = "x.conf"
+        define = ["FAST"]
+        requires = "perl"
+        [[variant]]
+        name = "a"
+        server = "one"
+        url = "/a/{script}"
+        [[variant]]
+        name = "b"
+        command = ["httpd", "-p", "{port}", "-d", "{dir}", "{plan_dir}/c"]
+        url = "/{script}?v={variant}"
+        ready = { url = "/", within = "3s" }
+    "#;
+
+    fn parse(text: &str) -> Result<Plan, Error> {
+        Plan::parse(text, Path::new("/plans"), Path::new("/bin/drom"))
+    }
+
+    #[test]
+    fn axes_multiply_and_words_are_filled_in() {
+        let plan = parse(PLAN).expect("a good plan");
+        let names: Vec<&str> = plan.groups.iter().map(|g| g.name.as_str()).collect();
+        assert_eq!(names, ["hello, 1", "hello, 8", "heavy, 1", "heavy, 8"]);
+        let group = &plan.groups[2];
+        assert_eq!(group.connections, 1);
+        let [a, b, control] = &group.contestants[..] else { panic!("{group:?}") };
+        let drom = "/bin/drom serve -f /plans/x.conf --listen 127.0.0.1:{port} -D FAST";
+        assert_eq!(a.launch.argv.join(" "), drom);
+        assert_eq!(a.request.path, "/a/heavy");
+        assert_eq!(b.launch.argv.join(" "), "httpd -p {port} -d {dir} /plans/c");
+        assert_eq!((b.request.path.as_str(), b.launch.ready_path.as_str()), ("/heavy?v=b", "/"));
+        assert!(control.is_control && control.server != a.server);
+        assert_eq!(plan.budget_s, 120.0);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let cases = [
+            (("baseline = \"a\"", "baseline = \"z\""), "no variant; there are a, b"),
+            (("{script}?v", "{skript}?v"), "stands for nothing"),
+            (("\"2m\"", "\"2 parsecs\""), "no duration"),
+            (("url = \"/a", "url = \"a"), "must begin with /"),
+            (("server = \"one\"", "server = \"two\""), "no [[server]] has it"),
+            (("name = \"b\"", "name = \"a\""), "two variants are named"),
+            (("define =", "definne ="), "unknown key `definne`"),
+            (("[load]", "[lod]"), "unknown field `lod`"),
+            (("name = \"race\"", "name = \"../x\""), "names a folder"),
+        ];
+        for ((from, to), expected) in cases {
+            let error = parse(&PLAN.replace(from, to)).expect_err(to).to_string();
+            assert!(error.contains(expected), "{to}: {error}");
+        }
+    }
+
+    #[test]
+    fn quick_is_six_short_blocks() {
+        let plan = parse(PLAN).expect("good").quick();
+        assert_eq!(plan.blocks, Blocks { min: 6, max: 6 });
+        assert!(plan.load.slice <= Duration::from_millis(300));
+    }
+}

@@ -1,0 +1,251 @@
+//! One server process and everything below it: started in a session of its own on a free loopback port,
+//! polled until it answers, stopped for sure. Dropping it ends it: SIGTERM, then SIGKILL for the whole
+//! tree, also while a panic unwinds. Should the parent itself be killed, the kernel sends SIGTERM.
+
+use std::{
+    fs::{self, File},
+    io,
+    net::{SocketAddr, TcpListener},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::Duration,
+};
+
+use drom_observe::{clock, pin_current_thread, tree};
+
+use super::{http, loopback};
+use crate::plan::{Launch, Request};
+
+/// A running server.
+pub struct Server {
+    child: Child,
+    address: SocketAddr,
+    scratch: PathBuf,
+}
+
+/// How long a server may take to end in order before it is killed.
+const PATIENCE: Duration = Duration::from_secs(3);
+const POLL_EVERY: Duration = Duration::from_millis(5);
+
+/// Orphans of our servers become our children, so that none escapes `stop`.
+pub fn adopt_orphans() {
+    // SAFETY: an option with plain integers; it touches no memory of ours.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+}
+
+impl Server {
+    /// Returns when it answers its readiness URL with less than 500.
+    pub fn start(launch: &Launch, cores: &[usize], stop: &AtomicBool) -> Result<Self, String> {
+        let port = free_port().map_err(|e| format!("no free port: {e}"))?;
+        let scratch = scratch_folder().map_err(|e| format!("no scratch folder: {e}"))?;
+        let child = spawn(launch, port, &scratch, cores);
+        let child = match child {
+            Ok(child) => child,
+            Err(reason) => {
+                // Nothing runs in it yet; a left-over folder is no fault of the measurement.
+                let _ = fs::remove_dir_all(&scratch);
+                return Err(reason);
+            }
+        };
+        let mut server = Self { child, address: loopback(port), scratch };
+        server.wait_until_ready(launch, stop)?;
+        Ok(server)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    pub fn ask_to_stop(&self) {
+        signal(self.pid(), libc::SIGTERM);
+    }
+
+    fn wait_until_ready(&mut self, launch: &Launch, stop: &AtomicBool) -> Result<(), String> {
+        let begin_ns = clock::monotonic_ns();
+        let request = Request {
+            method: "GET".to_owned(),
+            path: launch.ready_path.clone(),
+            headers: Vec::new(),
+            body: Vec::new(),
+        };
+        let mut last = "nothing listens".to_owned();
+        while clock::monotonic_ns() - begin_ns < launch.ready_within.as_nanos() as u64 {
+            if stop.load(Ordering::Relaxed) {
+                return Err("stopped by Ctrl-C".to_owned());
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(format!("it ended at once with {status}{}", self.last_words()));
+            }
+            match http::ask(self.address, &request, Duration::from_secs(2)) {
+                Ok(reply) if reply.status < 500 => return Ok(()),
+                Ok(reply) => last = format!("status {}", reply.status),
+                Err(reason) => last = reason,
+            }
+            clock::sleep(POLL_EVERY);
+        }
+        let within = launch.ready_within.as_secs_f64();
+        Err(format!("not ready within {within} s ({last}){}", self.last_words()))
+    }
+
+    /// The end of what it wrote, which mostly says why.
+    fn last_words(&self) -> String {
+        let text = fs::read(self.scratch.join("output")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().rev().take(8).collect();
+        if lines.is_empty() {
+            return "; it wrote nothing".to_owned();
+        }
+        let lines: Vec<&str> = lines.into_iter().rev().collect();
+        format!("; it wrote:\n  {}", lines.join("\n  "))
+    }
+
+    fn stop(&mut self) {
+        let members = self.members();
+        self.ask_to_stop();
+        let begin_ns = clock::monotonic_ns();
+        while clock::monotonic_ns() - begin_ns < PATIENCE.as_nanos() as u64 {
+            let root_ended = matches!(self.child.try_wait(), Ok(Some(_)) | Err(_));
+            if root_ended && self.members().is_empty() {
+                break;
+            }
+            clock::sleep(POLL_EVERY);
+        }
+        self.kill_rest();
+        // What re-parented itself to us and ended is a zombie until it is waited for.
+        for pid in members.into_iter().filter(|pid| *pid != self.pid()) {
+            // SAFETY: WNOHANG on a pid that was in the tree of our server; no memory is passed.
+            unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
+        }
+    }
+
+    fn kill_rest(&mut self) {
+        for _ in 0..200 {
+            let members = self.members();
+            members.iter().for_each(|pid| signal(*pid, libc::SIGKILL));
+            let root_ended = matches!(self.child.try_wait(), Ok(Some(_)) | Err(_));
+            if root_ended && members.is_empty() {
+                return;
+            }
+            clock::sleep(POLL_EVERY);
+        }
+    }
+
+    /// Living processes of its tree and its session.
+    fn members(&self) -> Vec<i32> {
+        tree(self.pid()).into_iter().map(|process| process.pid).collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+        // A scratch folder that cannot be removed spoils nothing that was measured.
+        let _ = fs::remove_dir_all(&self.scratch);
+    }
+}
+
+fn spawn(launch: &Launch, port: u16, scratch: &Path, cores: &[usize]) -> Result<Child, String> {
+    let fill = |text: &str| {
+        text.replace("{port}", &port.to_string()).replace("{dir}", &scratch.display().to_string())
+    };
+    let argv: Vec<String> = launch.argv.iter().map(|word| fill(word)).collect();
+    let output = File::create(scratch.join("output")).map_err(|e| e.to_string())?;
+    let errors = output.try_clone().map_err(|e| e.to_string())?;
+    let mut command = Command::new(&argv[0]);
+    command.args(&argv[1..]).stdin(Stdio::null()).stdout(output).stderr(errors);
+    command.envs(launch.env.iter().map(|(key, value)| (key, fill(value))));
+    let cores = cores.to_vec();
+    // SAFETY: between fork and exec only calls that are safe there: setsid, prctl, sched_setaffinity.
+    unsafe {
+        command.pre_exec(move || {
+            libc::setsid();
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM, 0, 0, 0);
+            // Where pinning is refused the server runs on all cores, as the record says.
+            let _ = pin_current_thread(&cores);
+            Ok(())
+        });
+    }
+    command.spawn().map_err(|e| format!("cannot run `{}`: {e}", argv[0]))
+}
+
+fn signal(pid: i32, signal: i32) {
+    // SAFETY: sends a signal to a process of our own server's tree; no memory is passed.
+    unsafe { libc::kill(pid, signal) };
+}
+
+/// Free now; nobody else on this machine is likely to take it in the next milliseconds.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind(loopback(0))?.local_addr()?.port())
+}
+
+fn scratch_folder() -> io::Result<PathBuf> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("drom-compare-{}-{number}", std::process::id()));
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_server_is_started_answers_and_leaves_no_process() {
+        let server = Server::start(&perl_server("200 OK"), &[], &AtomicBool::new(false));
+        let server = server.expect("perl answers");
+        let (pid, scratch) = (server.pid(), server.scratch.clone());
+        assert!(tree(pid).len() >= 2, "the shell and perl");
+        drop(server);
+        assert!(tree(pid).is_empty());
+        assert!(!scratch.exists());
+    }
+
+    #[test]
+    fn a_panic_ends_the_server_too() {
+        let (send, receive) = std::sync::mpsc::channel();
+        let panicked = std::thread::spawn(move || {
+            let server = Server::start(&perl_server("200 OK"), &[], &AtomicBool::new(false));
+            let server = server.expect("perl answers");
+            send.send(server.pid()).expect("the test listens");
+            panic!("planted");
+        });
+        assert!(panicked.join().is_err());
+        assert!(tree(receive.recv().expect("a pid")).is_empty());
+    }
+
+    #[test]
+    fn what_it_wrote_says_why_it_did_not_start() {
+        let argv = ["sh", "-c", "echo no such module >&2; exit 3"].map(str::to_owned).to_vec();
+        let failed = Server::start(&launch(argv), &[], &AtomicBool::new(false));
+        let reason = failed.err().expect("it ended");
+        assert!(reason.contains("no such module") && reason.contains('3'), "{reason}");
+        let nothing = launch(vec!["/no/such/program".to_owned()]);
+        let failed = Server::start(&nothing, &[], &AtomicBool::new(false));
+        assert!(failed.err().expect("missing").contains("/no/such/program"));
+    }
+
+    fn launch(argv: Vec<String>) -> Launch {
+        let ready_within = Duration::from_secs(10);
+        Launch { argv, env: BTreeMap::new(), ready_path: "/".to_owned(), ready_within }
+    }
+
+    /// Ignores SIGTERM in the shell, so that only the sweep over the tree ends it.
+    fn perl_server(status: &str) -> Launch {
+        let script = format!(
+            "use IO::Socket::INET; my $l = IO::Socket::INET->new(LocalAddr => '127.0.0.1:{{port}}', \
+             Listen => 5, ReuseAddr => 1) or die; while (my $c = $l->accept) {{ <$c>; print $c \
+             \"HTTP/1.1 {status}\\r\\nContent-Length: 2\\r\\nConnection: close\\r\\n\\r\\nok\"; close $c }}"
+        );
+        let shell = format!("perl -e '{}' & wait", script.replace('\'', "'\\''"));
+        launch(["sh", "-c", &shell].map(str::to_owned).to_vec())
+    }
+}

@@ -1,0 +1,719 @@
+//! Runs a plan: preflight, then randomised complete blocks on fresh servers, until Stein's rule or the
+//! budget says enough. The central noun is the block; one that was interrupted is dropped whole.
+//! The schedule never looks at a result: order comes from the seed, length from the pilot's spread.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use drom_observe::{Counters, Process};
+use drom_stats::{Latency, Rng, blocks_needed, sd};
+use drom_store::{
+    Answer, Block, End, Flag, LoadFacts, Manifest, SCHEMA, Skipped, Slice, Start, Variant,
+};
+
+use crate::{
+    Error,
+    analyse::differences,
+    checks::{self, Observed},
+    plan::{Contestant, Group, Mode, Plan},
+    world::{Ceiling, Order, Reply, ServerId, World},
+};
+
+/// Where finished blocks and news go.
+pub trait Sink {
+    fn begin(&mut self, manifest: &Manifest) -> Result<(), Error>;
+    fn block(&mut self, block: &Block, latencies: &[Latency]) -> Result<(), Error>;
+    fn progress(&mut self, progress: &Progress<'_>);
+}
+
+/// News for whoever waits.
+#[derive(Clone, Debug)]
+pub enum Progress<'a> {
+    Preflight {
+        what: String,
+    },
+    Skipped {
+        variant: &'a str,
+        reason: &'a str,
+    },
+    Slice {
+        group: &'a str,
+        block: usize,
+        of: usize,
+        variant: &'a str,
+        rps: f64,
+        flags: &'a [Flag],
+    },
+    Block {
+        group: &'a str,
+        block: usize,
+        of: usize,
+        elapsed_s: f64,
+    },
+    /// The pilot is done: so many blocks are wanted, for so small an effect.
+    Planned {
+        group: &'a str,
+        blocks: usize,
+        wanted: usize,
+    },
+}
+
+/// Runs the whole experiment. What is finished is in the sink whatever is returned.
+pub fn run(
+    plan: &Plan,
+    seed: u64,
+    tool: &str,
+    world: &mut dyn World,
+    sink: &mut dyn Sink,
+    stop: &AtomicBool,
+) -> Result<End, Error> {
+    let begin_s = world.now_s();
+    let mut groups = plan.groups.clone();
+    let skipped = skip_missing(&mut groups, sink)?;
+    let mut experiment = Experiment {
+        plan,
+        world,
+        sink,
+        stop,
+        rng: Rng::new(seed),
+        begin_s,
+        ceilings: BTreeMap::new(),
+        answers: BTreeMap::new(),
+        slices: 0,
+        done: BTreeMap::new(),
+    };
+    let manifest = experiment.preflight(&groups, seed, tool, skipped)?;
+    if !experiment.stopped() {
+        experiment.sink.begin(&manifest)?;
+    }
+    let reason = experiment.all_blocks(&groups, &manifest)?;
+    let interrupted = experiment.stopped();
+    let duration_s = experiment.elapsed_s();
+    Ok(End { interrupted, duration_s, reason })
+}
+
+struct Experiment<'a> {
+    plan: &'a Plan,
+    world: &'a mut dyn World,
+    sink: &'a mut dyn Sink,
+    stop: &'a AtomicBool,
+    rng: Rng,
+    begin_s: f64,
+    /// By number of connections.
+    ceilings: BTreeMap<u32, f64>,
+    /// By group and variant: what every body must be.
+    answers: BTreeMap<(String, String), Answer>,
+    slices: usize,
+    done: BTreeMap<String, Vec<Block>>,
+}
+
+/// A server of a block and the contestants that live on it.
+struct Running {
+    server: ServerId,
+    key: String,
+    /// Processes that stay: there when it was ready, or all through a slice. A CGI child is none.
+    residents: BTreeSet<i32>,
+    pss_after_warmup: u64,
+}
+
+impl Running {
+    /// Residents that were there before the slice and are gone after it.
+    fn deaths(&mut self, before: &[Process], after: &[Process]) -> usize {
+        let pids = |list: &[Process]| list.iter().map(|p| p.pid).collect::<BTreeSet<i32>>();
+        let (before, after) = (pids(before), pids(after));
+        let dead = self.residents.iter().filter(|pid| before.contains(pid) && !after.contains(pid));
+        let deaths = dead.count();
+        self.residents.extend(before.intersection(&after));
+        self.residents.retain(|pid| after.contains(pid));
+        deaths
+    }
+}
+
+impl Experiment<'_> {
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn elapsed_s(&self) -> f64 {
+        self.world.now_s() - self.begin_s
+    }
+
+    fn news(&mut self, what: impl Into<String>) {
+        self.sink.progress(&Progress::Preflight { what: what.into() });
+    }
+
+    fn preflight(
+        &mut self,
+        groups: &[Group],
+        seed: u64,
+        tool: &str,
+        skipped: Vec<Skipped>,
+    ) -> Result<Manifest, Error> {
+        let flags = self.other_load();
+        let mut told = Vec::new();
+        for group in groups {
+            if self.stopped() {
+                break;
+            }
+            let bytes = self.learn_answers(group)?;
+            self.measure_ceiling(group.connections, bytes)?;
+            told.push(self.tell_group(group));
+        }
+        Ok(Manifest {
+            schema: SCHEMA,
+            tool: tool.to_owned(),
+            name: self.plan.name.clone(),
+            title: self.plan.title.clone(),
+            started_unix_s: self.world.wall_s() as u64,
+            seed,
+            quick: self.plan.quick,
+            mode: self.plan.mode.word().to_owned(),
+            placement: self.world.placement(),
+            effect: self.plan.effect,
+            budget_s: self.plan.budget_s,
+            pilot_blocks: self.plan.blocks.min,
+            load: load_facts(self.plan),
+            client_ceiling_rps: self.ceilings.values().copied().reduce(f64::min),
+            machine: self.world.record(),
+            groups: told,
+            skipped,
+            flags,
+            plan_toml: self.plan.source.clone(),
+        })
+    }
+
+    /// Nothing of ours runs yet: whoever uses the CPU is a stranger.
+    fn other_load(&mut self) -> Vec<Flag> {
+        self.news("looking for other load on this machine");
+        let (before, own) = (self.world.counters(), self.world.client_cpu_s());
+        self.world.sleep(Duration::from_millis(500));
+        let machine = self.world.counters().since(&before);
+        let foreign = machine.busy_s - (self.world.client_cpu_s() - own);
+        let share = foreign / machine.total_s.max(1e-9);
+        if machine.total_s <= 0.0 || share <= 0.05 {
+            return Vec::new();
+        }
+        vec![checks::flag("P1", format!("{:.0} % of the machine is busy already", 100.0 * share))]
+    }
+
+    fn measure_ceiling(&mut self, connections: u32, body_bytes: u64) -> Result<(), Error> {
+        if self.ceilings.contains_key(&connections) || self.stopped() {
+            return Ok(());
+        }
+        self.news(format!("measuring what the client can do with {connections} connections"));
+        let order = Ceiling { connections, window: Duration::from_millis(500), body_bytes };
+        let rps = self
+            .world
+            .ceiling_rps(&order, self.stop)
+            .map_err(|reason| Error::Load { variant: "null server".to_owned(), reason })?;
+        self.ceilings.insert(connections, rps);
+        Ok(())
+    }
+
+    /// Each variant answers once, on a server of its own; returns the length of the longest body.
+    fn learn_answers(&mut self, group: &Group) -> Result<u64, Error> {
+        self.news(format!("{}: asking every variant for its answer", group.name));
+        let mut replies: Vec<(&Contestant, Reply)> = Vec::new();
+        for contestant in group.contestants.iter().filter(|c| !c.is_control) {
+            if self.stopped() {
+                return Ok(0);
+            }
+            let server = self.start(contestant)?;
+            let replied = self.ask_twice(server, contestant);
+            self.world.stop(server);
+            let (reply, stable) = replied?;
+            if let (true, Some((other, first))) = (group.same_answer, replies.first()) {
+                same_answer(group, (contestant, &reply), (other, first))?;
+            }
+            if stable {
+                let key = (group.name.clone(), contestant.name.clone());
+                self.answers.insert(key, answer_of(&reply));
+            }
+            replies.push((contestant, reply));
+        }
+        let control = group.contestants.iter().find(|c| c.is_control);
+        let baseline = self.answers.get(&(group.name.clone(), group.baseline.clone())).cloned();
+        if let (Some(control), Some(answer)) = (control, baseline) {
+            self.answers.insert((group.name.clone(), control.name.clone()), answer);
+        }
+        Ok(replies.iter().map(|(_, reply)| reply.body.len() as u64).max().unwrap_or(0))
+    }
+
+    /// An answer that differs the second time has no hash to be checked against.
+    fn ask_twice(&mut self, server: ServerId, who: &Contestant) -> Result<(Reply, bool), Error> {
+        let wrong = |reason: String| Error::Answer {
+            variant: who.name.clone(),
+            path: who.request.path.clone(),
+            reason,
+        };
+        let first = self.world.answer(server, &who.request).map_err(wrong)?;
+        let second = self.world.answer(server, &who.request).map_err(wrong)?;
+        if !(200..400).contains(&first.status) {
+            return Err(wrong(format!("status {}: {}", first.status, beginning(&first.body))));
+        }
+        let stable = first.body == second.body;
+        Ok((first, stable))
+    }
+
+    fn tell_group(&self, group: &Group) -> drom_store::Group {
+        let tell = |contestant: &Contestant| Variant {
+            name: contestant.name.clone(),
+            is_control: contestant.is_control,
+            path: contestant.request.path.clone(),
+            command: contestant.launch.argv.join(" "),
+            answer: self.answers.get(&(group.name.clone(), contestant.name.clone())).cloned(),
+        };
+        drom_store::Group {
+            name: group.name.clone(),
+            baseline: group.baseline.clone(),
+            variants: group.contestants.iter().map(tell).collect(),
+        }
+    }
+
+    /// Returns why it ended.
+    fn all_blocks(&mut self, groups: &[Group], manifest: &Manifest) -> Result<String, Error> {
+        let blocks = self.plan.blocks;
+        let mut wanted: BTreeMap<&str, usize> =
+            groups.iter().map(|group| (group.name.as_str(), blocks.min)).collect();
+        let mut cost_s: BTreeMap<&str, f64> = BTreeMap::new();
+        let mut out_of_budget = false;
+        for index in 0..blocks.max {
+            let mut order: Vec<&Group> = groups.iter().collect();
+            self.rng.shuffle(&mut order);
+            for group in order {
+                let name = group.name.as_str();
+                let cost = cost_s.get(name).copied().unwrap_or(0.0);
+                let late = self.elapsed_s() + cost > self.plan.budget_s;
+                out_of_budget |= index >= blocks.min && index < wanted[name] && late;
+                if index >= wanted[name] || (index >= blocks.min && late) {
+                    continue;
+                }
+                let begin_s = self.elapsed_s();
+                if !self.block(index, group, wanted[name])? {
+                    return Ok("stopped by Ctrl-C".to_owned());
+                }
+                let spent = self.elapsed_s() - begin_s;
+                cost_s.insert(name, if index == 0 { spent } else { 0.7 * cost + 0.3 * spent });
+            }
+            if index + 1 == blocks.min {
+                self.plan_the_rest(groups, manifest, &mut wanted);
+            }
+        }
+        Ok(why_it_ended(&wanted, blocks.max, out_of_budget).to_owned())
+    }
+
+    /// Stein: the pilot's widest spread decides.
+    fn plan_the_rest<'g>(
+        &mut self,
+        groups: &'g [Group],
+        manifest: &Manifest,
+        wanted: &mut BTreeMap<&'g str, usize>,
+    ) {
+        let target = (1.0 + self.plan.effect).ln();
+        for group in groups {
+            let blocks = self.done.get(&group.name).map_or(&[][..], Vec::as_slice);
+            let needed = manifest
+                .groups
+                .iter()
+                .filter(|told| told.name == group.name)
+                .flat_map(|told| told.variants.iter().map(|v| differences(blocks, told, &v.name)))
+                .filter(|d| d.len() >= 2)
+                .map(|d| blocks_needed(d.len(), sd(&d), target))
+                .max();
+            let needed = needed.unwrap_or(self.plan.blocks.min);
+            let blocks = needed.clamp(self.plan.blocks.min, self.plan.blocks.max);
+            wanted.insert(&group.name, blocks);
+            let news = Progress::Planned { group: &group.name, blocks, wanted: needed };
+            self.sink.progress(&news);
+        }
+    }
+
+    /// `false` when it was interrupted: the block does not count.
+    fn block(&mut self, index: usize, group: &Group, of: usize) -> Result<bool, Error> {
+        let begin_s = self.elapsed_s();
+        let mut running = Vec::new();
+        let mut work =
+            BlockWork { index, group, of, starts: vec![], slices: vec![], latencies: vec![] };
+        let measured = match self.plan.mode {
+            Mode::Interleave => self.interleave(&mut work, &mut running),
+            Mode::Fresh => self.one_after_another(&mut work, &mut running),
+        };
+        // Whatever happened, no server outlives its block.
+        running.iter().for_each(|on| self.world.ask_to_stop(on.server));
+        running.iter().for_each(|on| self.world.stop(on.server));
+        measured?;
+        if self.stopped() {
+            return Ok(false);
+        }
+        let BlockWork { starts, slices, latencies, .. } = work;
+        let end_s = self.elapsed_s();
+        let block = Block { index, group: group.name.clone(), begin_s, end_s, starts, slices };
+        self.sink.block(&block, &latencies)?;
+        self.done.entry(group.name.clone()).or_default().push(block);
+        let news = Progress::Block { group: &group.name, block: index + 1, of, elapsed_s: end_s };
+        self.sink.progress(&news);
+        Ok(true)
+    }
+
+    fn interleave(
+        &mut self,
+        work: &mut BlockWork<'_>,
+        running: &mut Vec<Running>,
+    ) -> Result<(), Error> {
+        let mut order: Vec<&Contestant> = work.group.contestants.iter().collect();
+        self.rng.shuffle(&mut order);
+        for contestant in &order {
+            self.start_for(work, running, contestant)?;
+        }
+        for contestant in &order {
+            self.warm_up(work.group, running, contestant)?;
+        }
+        for round in 0..self.plan.load.rounds {
+            self.rng.shuffle(&mut order);
+            for (position, contestant) in order.iter().enumerate() {
+                self.slice(work, running, contestant, (round, position))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn one_after_another(
+        &mut self,
+        work: &mut BlockWork<'_>,
+        running: &mut Vec<Running>,
+    ) -> Result<(), Error> {
+        let mut order: Vec<&Contestant> = work.group.contestants.iter().collect();
+        self.rng.shuffle(&mut order);
+        for (position, contestant) in order.into_iter().enumerate() {
+            self.start_for(work, running, contestant)?;
+            self.warm_up(work.group, running, contestant)?;
+            for round in 0..self.plan.load.rounds {
+                self.slice(work, running, contestant, (round, position))?;
+            }
+            for server in running.drain(..) {
+                self.world.stop(server.server);
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, contestant: &Contestant) -> Result<ServerId, Error> {
+        self.world
+            .start(&contestant.launch, self.stop)
+            .map_err(|reason| Error::Start { variant: contestant.name.clone(), reason })
+    }
+
+    fn start_for(
+        &mut self,
+        work: &mut BlockWork<'_>,
+        running: &mut Vec<Running>,
+        contestant: &Contestant,
+    ) -> Result<(), Error> {
+        if self.stopped() || running.iter().any(|r| r.key == contestant.server) {
+            return Ok(());
+        }
+        let begin_s = self.elapsed_s();
+        let started = self.start(contestant);
+        if self.stopped() {
+            // An interrupted start is no fault of the server.
+            return started.map(|server| self.world.stop(server)).or(Ok(()));
+        }
+        let server = started?;
+        let ready_s = self.elapsed_s() - begin_s;
+        let found = self.world.processes(server);
+        let residents: BTreeSet<i32> = found.iter().map(|process| process.pid).collect();
+        let (variant, processes) = (contestant.name.clone(), residents.len());
+        work.starts.push(Start { variant, begin_s, ready_s, processes });
+        let key = contestant.server.clone();
+        running.push(Running { server, key, residents, pss_after_warmup: 0 });
+        Ok(())
+    }
+
+    fn order<'c>(&self, group: &Group, who: &'c Contestant, server: ServerId) -> Order<'c> {
+        let answer = self.answers.get(&(group.name.clone(), who.name.clone()));
+        Order {
+            server,
+            request: &who.request,
+            connections: group.connections,
+            settle: self.settle(),
+            window: self.plan.load.slice,
+            expect_body: answer.map(|answer| (answer.length, answer.hash)),
+        }
+    }
+
+    /// Connections are opened and queues fill before a slice counts.
+    fn settle(&self) -> Duration {
+        (self.plan.load.slice / 10).min(Duration::from_millis(100))
+    }
+
+    fn warm_up(
+        &mut self,
+        group: &Group,
+        running: &mut [Running],
+        who: &Contestant,
+    ) -> Result<(), Error> {
+        let Some(place) = running.iter().position(|r| r.key == who.server) else { return Ok(()) };
+        if self.stopped() || self.plan.load.warmup.is_zero() {
+            return Ok(());
+        }
+        let mut order = self.order(group, who, running[place].server);
+        order.window = self.plan.load.warmup;
+        order.settle = Duration::ZERO;
+        self.load(&order, who)?;
+        let on = &mut running[place];
+        on.pss_after_warmup = resident_pss(&on.residents, &self.world.pss_bytes(on.server));
+        Ok(())
+    }
+
+    fn load(&mut self, order: &Order<'_>, who: &Contestant) -> Result<drom_load::Outcome, Error> {
+        self.world
+            .slice(order, self.stop)
+            .map_err(|reason| Error::Load { variant: who.name.clone(), reason })
+    }
+
+    /// A slice that was disturbed from outside is measured once more; both stay.
+    fn slice(
+        &mut self,
+        work: &mut BlockWork<'_>,
+        running: &mut [Running],
+        who: &Contestant,
+        place: (u32, usize),
+    ) -> Result<(), Error> {
+        let Some(server) = running.iter_mut().find(|r| r.key == who.server) else {
+            return Ok(());
+        };
+        for attempt in 0..2 {
+            if self.stopped() {
+                return Ok(());
+            }
+            let (mut slice, latency) = self.measure(work.group, who, server)?;
+            slice.id = format!("b{:03}-s{:05}", work.index, self.slices);
+            self.slices += 1;
+            (slice.round, slice.position, slice.attempt) = (place.0, place.1, attempt);
+            let outside = slice.flags.iter().any(|f| checks::OUTSIDE.contains(&f.code.as_str()));
+            slice.used = !(outside && attempt == 0);
+            self.sink.progress(&Progress::Slice {
+                group: &work.group.name,
+                block: work.index + 1,
+                of: work.of,
+                variant: &who.name,
+                rps: slice.ok as f64 / slice.duration_s.max(1e-9),
+                flags: &slice.flags,
+            });
+            let again = !slice.used;
+            work.slices.push(slice);
+            work.latencies.push(latency);
+            if !again {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn measure(
+        &mut self,
+        group: &Group,
+        who: &Contestant,
+        on: &mut Running,
+    ) -> Result<(Slice, Latency), Error> {
+        let order = self.order(group, who, on.server);
+        let before = self.look(on.server);
+        let outcome = self.load(&order, who)?;
+        let after = self.look(on.server);
+        let server_cpu_s = (cpu_s(&after.processes) - cpu_s(&before.processes)).max(0.0);
+        let seen = Observed {
+            outcome: &outcome,
+            connections: group.connections,
+            machine: after.machine.since(&before.machine),
+            server_cpu_s,
+            client_cpu_s: after.client_cpu_s - before.client_cpu_s,
+            elapsed_s: after.now_s - before.now_s,
+            wall_s: after.wall_s - before.wall_s,
+            deaths: on.deaths(&before.processes, &after.processes),
+            ceiling_rps: self.ceilings.get(&group.connections).copied(),
+        };
+        let mut slice = told_slice(&seen, who, before.now_s - self.begin_s);
+        // CPU time was read around settling and window; the window has its share of it.
+        slice.server_cpu_s *= outcome.duration.as_secs_f64() / seen.elapsed_s.max(1e-9);
+        let pss = self.world.pss_bytes(on.server);
+        slice.tree_pss_bytes = resident_pss(&on.residents, &pss);
+        (slice.workers, slice.worker_pss_bytes) =
+            worker_memory(&before.processes, &after.processes, &pss);
+        if on.pss_after_warmup > 0 {
+            slice.flags.extend(checks::memory_growth(on.pss_after_warmup, slice.tree_pss_bytes));
+        }
+        Ok((slice, outcome.latency))
+    }
+
+    fn look(&mut self, server: ServerId) -> Look {
+        Look {
+            processes: self.world.processes(server),
+            machine: self.world.counters(),
+            client_cpu_s: self.world.client_cpu_s(),
+            now_s: self.world.now_s(),
+            wall_s: self.world.wall_s(),
+        }
+    }
+}
+
+struct BlockWork<'a> {
+    index: usize,
+    group: &'a Group,
+    of: usize,
+    starts: Vec<Start>,
+    slices: Vec<Slice>,
+    latencies: Vec<Latency>,
+}
+
+struct Look {
+    processes: Vec<Process>,
+    machine: Counters,
+    client_cpu_s: f64,
+    now_s: f64,
+    wall_s: f64,
+}
+
+fn skip_missing(groups: &mut [Group], sink: &mut dyn Sink) -> Result<Vec<Skipped>, Error> {
+    let mut skipped: Vec<Skipped> = Vec::new();
+    for group in groups {
+        group.contestants.retain(|contestant| {
+            let Some(missing) = contestant.requires.iter().find(|what| !is_there(what)) else {
+                return true;
+            };
+            let reason = format!("needs {missing}, which is not installed here");
+            if !skipped.iter().any(|s| s.variant == contestant.name) && !contestant.is_control {
+                sink.progress(&Progress::Skipped { variant: &contestant.name, reason: &reason });
+                skipped.push(Skipped { variant: contestant.name.clone(), reason });
+            }
+            false
+        });
+        let left = group.contestants.iter().filter(|c| !c.is_control).count();
+        if left < 2 || !group.contestants.iter().any(|c| c.name == group.baseline) {
+            let reason = skipped.iter().map(|s| format!("`{}` {}", s.variant, s.reason));
+            let reason = reason.collect::<Vec<_>>().join("; ");
+            return Err(Error::NothingLeft { group: group.name.clone(), left, reason });
+        }
+    }
+    Ok(skipped)
+}
+
+/// A file by its path, or a program in `PATH` (and where Debian keeps daemons).
+fn is_there(what: &str) -> bool {
+    if what.contains('/') {
+        return std::path::Path::new(what).exists();
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    let folders = path.split(':').chain(["/usr/sbin", "/sbin"]);
+    folders.filter(|f| !f.is_empty()).any(|f| std::path::Path::new(f).join(what).exists())
+}
+
+fn why_it_ended(wanted: &BTreeMap<&str, usize>, max: usize, out_of_budget: bool) -> &'static str {
+    if out_of_budget {
+        "the time budget is used up"
+    } else if wanted.values().any(|&blocks| blocks >= max) {
+        "the plan's most blocks are done"
+    } else {
+        "the pilot's spread asked for no more blocks"
+    }
+}
+
+fn same_answer(
+    group: &Group,
+    (who, got): (&Contestant, &Reply),
+    (other, expected): (&Contestant, &Reply),
+) -> Result<(), Error> {
+    if got.body == expected.body && got.status == expected.status {
+        return Ok(());
+    }
+    let tell =
+        |r: &Reply| format!("{} bytes, status {}: {}", r.body.len(), r.status, beginning(&r.body));
+    Err(Error::DifferentAnswers {
+        group: group.name.clone(),
+        variant: who.name.clone(),
+        other: other.name.clone(),
+        got: tell(got),
+        expected: tell(expected),
+    })
+}
+
+fn beginning(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(120)]).into_owned();
+    format!("{text:?}")
+}
+
+fn answer_of(reply: &Reply) -> Answer {
+    Answer {
+        status: reply.status,
+        length: reply.body.len() as u64,
+        hash: drom_load::body_hash(&reply.body),
+        content_type: reply.content_type.clone(),
+    }
+}
+
+fn load_facts(plan: &Plan) -> LoadFacts {
+    LoadFacts {
+        connections: plan.load.connections,
+        threads: plan.load.threads,
+        slice_s: plan.load.slice.as_secs_f64(),
+        warmup_s: plan.load.warmup.as_secs_f64(),
+        rounds: plan.load.rounds,
+        keepalive: plan.load.keepalive,
+    }
+}
+
+fn told_slice(seen: &Observed<'_>, who: &Contestant, begin_s: f64) -> Slice {
+    let outcome = seen.outcome;
+    let errors = outcome.errors.iter().map(|(kind, n)| (kind.name().to_owned(), *n)).collect();
+    Slice {
+        variant: who.name.clone(),
+        begin_s,
+        duration_s: outcome.duration.as_secs_f64(),
+        sent: outcome.sent,
+        ok: outcome.ok,
+        failed: outcome.failed,
+        in_flight: outcome.in_flight,
+        connected: outcome.connected,
+        status: outcome.status.clone(),
+        errors,
+        bytes_read: outcome.bytes_read,
+        mean_ns: outcome.latency.mean_ns(),
+        p99_ns: outcome.latency.quantile_ns(0.99),
+        client_cpu_s: outcome.thread_cpu.iter().map(Duration::as_secs_f64).collect(),
+        server_cpu_s: seen.server_cpu_s,
+        steal_s: seen.machine.steal_s,
+        foreign_cpu_s: checks::foreign_cpu_s(seen),
+        throttled_s: seen.machine.throttled_s,
+        listen_overflows: seen.machine.listen_overflows,
+        flags: checks::of_slice(seen),
+        ..Slice::default()
+    }
+}
+
+fn cpu_s(processes: &[Process]) -> f64 {
+    processes.iter().map(|process| process.cpu_s).sum()
+}
+
+fn resident_pss(residents: &BTreeSet<i32>, pss: &[(i32, u64)]) -> u64 {
+    pss.iter().filter(|(pid, _)| residents.contains(pid)).map(|(_, bytes)| bytes).sum()
+}
+
+/// Workers are the processes that lived through the slice and did 1 % of its work or more.
+fn worker_memory(before: &[Process], after: &[Process], pss: &[(i32, u64)]) -> (usize, u64) {
+    let used = |process: &&Process| {
+        let old = before.iter().find(|old| old.pid == process.pid)?;
+        Some((process.pid, process.cpu_s - old.cpu_s))
+    };
+    let used: Vec<(i32, f64)> = after.iter().filter_map(|process| used(&process)).collect();
+    let all: f64 = used.iter().map(|(_, cpu)| cpu).sum();
+    let busy = used.iter().filter(|(_, cpu)| *cpu >= 0.01 * all && *cpu > 0.0);
+    let bytes: Vec<u64> = busy
+        .filter_map(|(pid, _)| pss.iter().find(|(p, _)| p == pid).map(|(_, bytes)| *bytes))
+        .collect();
+    match bytes.len() {
+        0 => (0, 0),
+        n => (n, bytes.iter().sum::<u64>() / n as u64),
+    }
+}

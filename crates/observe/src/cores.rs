@@ -1,0 +1,48 @@
+//! Which cores a thread may run on.
+
+use std::{io, mem};
+
+/// The cores that the calling thread may use, ascending.
+#[must_use]
+pub fn allowed_cores() -> Vec<usize> {
+    // SAFETY: cpu_set_t is a plain bit array, for which all zeroes is a valid value.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    // SAFETY: `set` is ours and has the size that is passed; 0 means the calling thread.
+    let failed = unsafe { libc::sched_getaffinity(0, mem::size_of_val(&set), &raw mut set) } != 0;
+    if failed {
+        return vec![0];
+    }
+    // SAFETY: the index stays below CPU_SETSIZE.
+    (0..libc::CPU_SETSIZE as usize).filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).collect()
+}
+
+/// Keeps the calling thread, and what it starts from now on, on `cores`. Makes no allocation: safe
+/// between fork and exec.
+pub fn pin_current_thread(cores: &[usize]) -> io::Result<()> {
+    // SAFETY: as above.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    for &core in cores.iter().filter(|&&core| core < libc::CPU_SETSIZE as usize) {
+        // SAFETY: the index is below CPU_SETSIZE.
+        unsafe { libc::CPU_SET(core, &mut set) };
+    }
+    // SAFETY: `set` is ours and has the size that is passed; 0 means the calling thread.
+    match unsafe { libc::sched_setaffinity(0, mem::size_of_val(&set), &raw const set) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_thread_is_on_that_core_alone() {
+        let core = allowed_cores()[0];
+        let seen = std::thread::spawn(move || {
+            pin_current_thread(&[core]).expect("a core that we may use");
+            allowed_cores()
+        });
+        assert_eq!(seen.join().expect("no panic"), vec![core]);
+    }
+}

@@ -1,0 +1,94 @@
+//! Sensible digits: three significant ones for what is measured, no more than the interval bears.
+
+/// `1,234`, `45.6`, `7.89`, `0.123`.
+#[must_use]
+pub fn three(value: f64) -> String {
+    match value.abs() {
+        v if v >= 99.95 => grouped(value.round() as i64),
+        v if v >= 9.995 => format!("{value:.1}"),
+        v if v >= 0.9995 => format!("{value:.2}"),
+        0.0 => "0".to_owned(),
+        v => {
+            let decimals = (2 - v.log10().floor() as i32).clamp(3, 9) as usize;
+            format!("{value:.decimals$}")
+        }
+    }
+}
+
+/// Requests per second: rounded to three or four digits, so that nobody reads noise.
+#[must_use]
+pub fn rate(value: f64) -> String {
+    let step = 10_f64.powi((value.abs().max(1.0).log10().floor() as i32 - 3).max(0));
+    if value >= 1_000.0 {
+        grouped((value / step).round() as i64 * step as i64)
+    } else {
+        three(value)
+    }
+}
+
+/// A ratio: `0.987×`, `3.21×`, `45.6×`.
+#[must_use]
+pub fn ratio(value: f64) -> String {
+    match value {
+        v if v >= 99.95 => format!("{v:.0}\u{d7}"),
+        v if v >= 9.995 => format!("{v:.1}\u{d7}"),
+        v if v >= 1.995 => format!("{v:.2}\u{d7}"),
+        v => format!("{v:.3}\u{d7}"),
+    }
+}
+
+/// `850 ms`, `12 s`, `3 min 5 s`, `2 h 10 min`.
+#[must_use]
+pub fn time(seconds: f64) -> String {
+    match seconds {
+        s if s < 1.0 => format!("{:.0} ms", 1e3 * s),
+        s if s < 9.95 => format!("{s:.1} s"),
+        s if s < 59.5 => format!("{s:.0} s"),
+        s if s < 3_600.0 => {
+            let whole = s.round() as u64;
+            format!("{} min {} s", whole / 60, whole % 60).replace(" min 0 s", " min")
+        }
+        s => format!("{} h {} min", (s / 3_600.0) as u64, (s / 60.0) as u64 % 60),
+    }
+}
+
+/// Response times: `4.21 ms`, `310 µs`, `1.20 s`.
+#[must_use]
+pub fn ms(value: f64) -> String {
+    match value {
+        v if v >= 1_000.0 => format!("{} s", three(v / 1e3)),
+        v if v >= 1.0 => format!("{} ms", three(v)),
+        v => format!("{} \u{b5}s", three(v * 1e3)),
+    }
+}
+
+fn grouped(value: i64) -> String {
+    let digits = value.abs().to_string();
+    let mut out = String::from(if value < 0 { "-" } else { "" });
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_sensible() {
+        let threes = [(1234.5, "1,235"), (45.64, "45.6"), (7.891, "7.89"), (0.01234, "0.0123")];
+        threes.iter().for_each(|(value, text)| assert_eq!(three(*value), *text));
+        let rates =
+            [(123_456.7, "123,500"), (31_849.0, "31,850"), (1_234.6, "1,235"), (98.7, "98.7")];
+        rates.iter().for_each(|(value, text)| assert_eq!(rate(*value), *text));
+        assert_eq!(ratio(0.98765), "0.988\u{d7}");
+        assert_eq!(ratio(4.216), "4.22\u{d7}");
+        assert_eq!(time(185.0), "3 min 5 s");
+        assert_eq!(time(59.8), "1 min");
+        assert_eq!(ms(0.31), "310 \u{b5}s");
+    }
+}

@@ -1,0 +1,223 @@
+//! The four plots of the page: forest of ratios, throughput bars, response-time curves, timeline.
+
+use drom_store::{Block, Run, Slice};
+
+use crate::{
+    GroupFinding, Role, Row, Verdict,
+    format::{ms, rate, time},
+    svg::{LogAxis, Svg, escape, short},
+    text::{interval, verdict_words},
+};
+
+/// Ratios against the baseline on a log axis, with the band of ±effect around 1.
+#[must_use]
+pub fn forest(group: &GroupFinding, effect: f64) -> String {
+    let rows: Vec<&Row> = group.rows.iter().filter(|row| row.role != Role::Baseline).collect();
+    let ends = rows.iter().filter_map(|row| row.ratio).flat_map(|r| [r.low, r.high]);
+    let band = [1.0 / (1.0 + effect), 1.0 + effect];
+    let Some(axis) = LogAxis::around(ends.chain(band), 1.15) else { return String::new() };
+    let ticks = axis.ticks(7);
+    let mut out = String::from("<div class=\"plot\">");
+    for row in rows {
+        let value = row.ratio.map_or_else(|| "-".to_owned(), interval);
+        let svg = forest_strip(row, &axis, &ticks, band);
+        out += &strip(
+            &row.variant,
+            &svg,
+            &value,
+            &format!("{} {}", verdict_class(row), role_class(row)),
+        );
+    }
+    out += &tick_row(&ticks, |value| format!("{}\u{d7}", plain(value)));
+    out + "</div>"
+}
+
+fn forest_strip(row: &Row, axis: &LogAxis, ticks: &[(f64, f64)], band: [f64; 2]) -> String {
+    let mut svg = Svg::new(30.0);
+    svg.rect("band", (axis.share(band[0]), axis.share(band[1])), (0.0, 1.0), "");
+    ticks.iter().for_each(|(_, x)| svg.line("grid", (*x, 0.0), (*x, 1.0)));
+    svg.line("one", (axis.share(1.0), 0.0), (axis.share(1.0), 1.0));
+    for point in &row.blocks {
+        svg.dot("faint", (axis.share(point.ratio), 0.78));
+    }
+    if let Some(r) = row.ratio {
+        svg.line("whisker", (axis.share(r.low), 0.4), (axis.share(r.high), 0.4));
+        svg.dot("mark", (axis.share(r.value), 0.4));
+    }
+    svg.finish(&format!("{}: {}", row.variant, verdict_words(row)))
+}
+
+/// Rates from zero, each with its interval.
+#[must_use]
+pub fn bars(group: &GroupFinding) -> String {
+    let top =
+        group.rows.iter().map(|row| row.rps.high.min(2.0 * row.rps.value)).fold(0.0, f64::max);
+    if top <= 0.0 {
+        return String::new();
+    }
+    let mut out = String::from("<div class=\"plot\">");
+    for (index, row) in group.rows.iter().enumerate() {
+        let share = |value: f64| (value / (1.05 * top)).clamp(0.0, 1.0);
+        let mut svg = Svg::new(30.0);
+        let class = format!("bar v{}", index % 8);
+        svg.rect(&class, (0.0, share(row.rps.value)), (0.2, 0.8), "");
+        svg.line("whisker", (share(row.rps.low), 0.5), (share(row.rps.high), 0.5));
+        let at_least = if row.at_least { "\u{2265} " } else { "" };
+        let value = format!("{at_least}{} req/s", rate(row.rps.value));
+        out += &strip(&row.variant, &svg.finish(&row.variant), &value, role_class(row));
+    }
+    out + "</div>"
+}
+
+/// Response time over the share of answers, in nines; both axes logarithmic.
+#[must_use]
+pub fn curves(group: &GroupFinding) -> String {
+    let points = || group.rows.iter().flat_map(|row| &row.curve);
+    let Some(axis) = LogAxis::around(points().map(|p| p.ms), 2.0) else { return String::new() };
+    let nines = |quantile: f64| -(1.0 - quantile).log10();
+    let most = points().map(|p| nines(p.quantile)).fold(1.0, f64::max);
+    let mut svg = Svg::new(300.0);
+    for (_, share) in axis.ticks(6) {
+        svg.line("grid", (0.0, 1.0 - share), (1.0, 1.0 - share));
+    }
+    let quantiles = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999];
+    let shown = quantiles.iter().filter(|q| nines(**q) <= most + 1e-9);
+    shown.clone().for_each(|q| svg.line("grid", (nines(*q) / most, 0.0), (nines(*q) / most, 1.0)));
+    for (index, row) in group.rows.iter().enumerate() {
+        let path: Vec<(f64, f64)> =
+            row.curve.iter().map(|p| (nines(p.quantile) / most, 1.0 - axis.share(p.ms))).collect();
+        let control = if row.role == Role::Control { " dashed" } else { "" };
+        svg.polyline(&format!("curve v{}{control}", index % 8), &path);
+    }
+    let left: String = axis
+        .ticks(6)
+        .into_iter()
+        .map(|(value, share)| {
+            format!("<span style=\"bottom:{}%\">{}</span>", short(100.0 * share), ms(value))
+        })
+        .collect();
+    let below: String = shown
+        .map(|q| {
+            let name =
+                if *q == 0.0 { "fastest".to_owned() } else { format!("{} %", short_percent(*q)) };
+            format!("<span style=\"left:{}%\">{name}</span>", short(100.0 * nines(*q) / most))
+        })
+        .collect();
+    format!(
+        "<div class=\"curves\"><div class=\"left\">{left}</div><div class=\"canvas\">{}</div>\
+         <div class=\"below\">{below}</div></div>{}",
+        svg.finish("response times"),
+        keys(group)
+    )
+}
+
+/// Every slice of every block where it lay in time, one line per variant.
+#[must_use]
+pub fn timeline(run: &Run) -> String {
+    let end = run.blocks.iter().map(|block| block.end_s).fold(0.0, f64::max);
+    if end <= 0.0 {
+        return String::new();
+    }
+    let mut out = String::from("<div class=\"plot timeline\">");
+    for group in &run.manifest.groups {
+        for (index, variant) in group.variants.iter().enumerate() {
+            let mut svg = Svg::new(18.0);
+            for block in run.blocks.iter().filter(|block| block.group == group.name) {
+                svg.rect("block", (block.begin_s / end, block.end_s / end), (0.0, 1.0), "");
+                for slice in block.slices.iter().filter(|s| s.variant == variant.name) {
+                    let class = slice_class(slice, index);
+                    let right = (slice.begin_s + slice.duration_s) / end;
+                    svg.rect(
+                        &class,
+                        (slice.begin_s / end, right),
+                        (0.12, 0.88),
+                        &slice_title(block, slice),
+                    );
+                }
+            }
+            let name = format!("{} \u{b7} {}", group.name, variant.name);
+            out += &strip(&name, &svg.finish(&name), "", "");
+        }
+    }
+    let ticks: Vec<(f64, f64)> =
+        (0..=4).map(|n| f64::from(n) / 4.0).map(|x| (x * end, x)).collect();
+    out += &tick_row(&ticks, time);
+    out + "</div>"
+}
+
+fn slice_class(slice: &Slice, variant: usize) -> String {
+    let flagged = if slice.flags.is_empty() { "" } else { " flagged" };
+    let unused = if slice.used { "" } else { " unused" };
+    format!("slice v{}{flagged}{unused}", variant % 8)
+}
+
+fn slice_title(block: &Block, slice: &Slice) -> String {
+    let rps = rate(slice.ok as f64 / slice.duration_s.max(1e-9));
+    let mut title = format!("{} block {}: {rps} req/s", slice.variant, block.index + 1);
+    for flag in &slice.flags {
+        title += &format!("; {}: {}", flag.code, flag.detail);
+    }
+    title
+}
+
+/// Name, drawing, value: one row that keeps its words readable on a telephone.
+fn strip(name: &str, svg: &str, value: &str, class: &str) -> String {
+    format!(
+        "<div class=\"strip {class}\"><span class=\"name\">{}</span><div class=\"canvas\">{svg}</div>\
+         <span class=\"value\">{}</span></div>",
+        escape(name),
+        escape(value)
+    )
+}
+
+fn tick_row(ticks: &[(f64, f64)], words: fn(f64) -> String) -> String {
+    let spans: String = ticks
+        .iter()
+        .map(|(value, share)| {
+            format!(
+                "<span style=\"left:{}%\">{}</span>",
+                short(100.0 * share),
+                escape(&words(*value))
+            )
+        })
+        .collect();
+    format!(
+        "<div class=\"strip axis\"><span class=\"name\"></span><div class=\"ticks\">{spans}</div><span class=\"value\"></span></div>"
+    )
+}
+
+fn keys(group: &GroupFinding) -> String {
+    let key = |(index, row): (usize, &Row)| {
+        format!("<span class=\"key v{}\">{}</span>", index % 8, escape(&row.variant))
+    };
+    format!("<p class=\"keys\">{}</p>", group.rows.iter().enumerate().map(key).collect::<String>())
+}
+
+/// The class that colours a verdict.
+#[must_use]
+pub fn verdict_class(row: &Row) -> &'static str {
+    match (row.role, row.verdict) {
+        (Role::Baseline, _) => "is-baseline",
+        (Role::Control, Some(Verdict::Faster | Verdict::Slower)) => "is-slower",
+        (Role::Control, _) => "is-baseline",
+        (_, Some(Verdict::Faster)) => "is-faster",
+        (_, Some(Verdict::Slower)) => "is-slower",
+        (_, Some(Verdict::Equivalent)) => "is-equivalent",
+        _ => "is-open",
+    }
+}
+
+fn role_class(row: &Row) -> &'static str {
+    if row.role == Role::Control { "control" } else { "" }
+}
+
+fn short_percent(quantile: f64) -> String {
+    // 99.99 has four digits that matter.
+    short(100.0 * quantile)
+}
+
+/// A tick's value without the zeros that mean nothing.
+fn plain(value: f64) -> String {
+    let text = format!("{value:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

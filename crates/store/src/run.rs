@@ -1,0 +1,310 @@
+//! Writing a run block by block, opening one, listing them all.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use drom_stats::Latency;
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{Block, End, Error, Manifest, SCHEMA, Slice, utc};
+
+/// A run that is being measured.
+#[derive(Debug)]
+pub struct Writer {
+    folder: PathBuf,
+    blocks: File,
+}
+
+/// A run as it was read.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub folder: PathBuf,
+    pub manifest: Manifest,
+    pub blocks: Vec<Block>,
+    /// `None`: the run was cut off.
+    pub end: Option<End>,
+    latencies: BTreeMap<String, Latency>,
+}
+
+/// One line of `drom report`.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    pub name: String,
+    pub folder: PathBuf,
+    pub manifest: Manifest,
+    pub blocks: usize,
+    pub finished: bool,
+}
+
+/// `$DROM_RUNS`, or `runs/` in the current folder.
+#[must_use]
+pub fn root() -> PathBuf {
+    env::var_os("DROM_RUNS").map_or_else(|| PathBuf::from("runs"), PathBuf::from)
+}
+
+impl Writer {
+    /// A new folder under `root`, named after the plan and the time.
+    pub fn create_in(root: &Path, manifest: &Manifest) -> Result<Self, Error> {
+        let stamp = utc(manifest.started_unix_s).replace([':', '-'], "");
+        let base = format!("{}-{}", manifest.name, stamp.trim_end_matches('Z'));
+        let free = (1..1_000)
+            .map(|n| root.join(if n == 1 { base.clone() } else { format!("{base}-{n}") }))
+            .find(|folder| !folder.exists());
+        let folder = free.unwrap_or_else(|| root.join(base));
+        Self::create(&folder, manifest)
+    }
+
+    /// The folder may exist but must hold no run.
+    pub fn create(folder: &Path, manifest: &Manifest) -> Result<Self, Error> {
+        if folder.join("manifest.json").exists() {
+            return Err(Error::Exists { path: folder.to_owned() });
+        }
+        let histograms = folder.join("latency");
+        fs::create_dir_all(&histograms).map_err(|e| write_error(&histograms, e))?;
+        write_json(&folder.join("manifest.json"), manifest)?;
+        let path = folder.join("blocks.jsonl");
+        let blocks = OpenOptions::new().create_new(true).append(true).open(&path);
+        Ok(Self { folder: folder.to_owned(), blocks: blocks.map_err(|e| write_error(&path, e))? })
+    }
+
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Appends a finished block and the histograms of its slices, in the order of the slices.
+    pub fn block(&mut self, block: &Block, latencies: &[Latency]) -> Result<(), Error> {
+        assert_eq!(block.slices.len(), latencies.len(), "one histogram per slice");
+        for (slice, latency) in block.slices.iter().zip(latencies) {
+            let path = histogram_path(&self.folder, &slice.id);
+            fs::write(&path, latency.to_bytes()).map_err(|e| write_error(&path, e))?;
+        }
+        let mut line = serde_json::to_string(block).expect("plain data is always JSON");
+        line.push('\n');
+        let written = self.blocks.write_all(line.as_bytes());
+        written.map_err(|e| write_error(&self.folder.join("blocks.jsonl"), e))
+    }
+
+    pub fn end(self, end: &End) -> Result<PathBuf, Error> {
+        write_json(&self.folder.join("end.json"), end)?;
+        Ok(self.folder)
+    }
+}
+
+impl Run {
+    /// Opens a folder, or a run of `root` by its name or the beginning of it.
+    pub fn find(root: &Path, name: &str) -> Result<Self, Error> {
+        let path = Path::new(name);
+        if path.join("manifest.json").exists() {
+            return Self::open(path);
+        }
+        let named: Vec<Listed> =
+            list(root)?.into_iter().filter(|run| run.name.starts_with(name)).collect();
+        match &named[..] {
+            [] => Err(Error::NoSuchRun { name: name.to_owned(), root: root.to_owned() }),
+            [one] => Self::open(&one.folder),
+            several => match several.iter().find(|run| run.name == name) {
+                Some(exact) => Self::open(&exact.folder),
+                None => Err(ambiguous(name, several)),
+            },
+        }
+    }
+
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        let manifest = read_manifest(folder)?;
+        let blocks = read_blocks(folder)?;
+        let end_path = folder.join("end.json");
+        let end = if end_path.exists() { Some(read_json(&end_path)?) } else { None };
+        let mut latencies = BTreeMap::new();
+        for slice in blocks.iter().flat_map(|block| &block.slices) {
+            latencies.insert(slice.id.clone(), read_latency(&histogram_path(folder, &slice.id))?);
+        }
+        Ok(Self { folder: folder.to_owned(), manifest, blocks, end, latencies })
+    }
+
+    /// The folder's name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        folder_name(&self.folder)
+    }
+
+    #[must_use]
+    pub fn latency(&self, slice: &Slice) -> &Latency {
+        &self.latencies[&slice.id]
+    }
+}
+
+/// Every run under `root`, oldest first. Folders that hold no run are passed over.
+pub fn list(root: &Path) -> Result<Vec<Listed>, Error> {
+    let entries = match fs::read_dir(root) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(Error::Read { path: root.to_owned(), source }),
+    };
+    let mut runs = Vec::new();
+    for folder in entries.flatten().map(|entry| entry.path()) {
+        if folder.join("manifest.json").exists() {
+            runs.push(listed(folder)?);
+        }
+    }
+    runs.sort_by(|a, b| {
+        (a.manifest.started_unix_s, &a.name).cmp(&(b.manifest.started_unix_s, &b.name))
+    });
+    Ok(runs)
+}
+
+fn listed(folder: PathBuf) -> Result<Listed, Error> {
+    let manifest = read_manifest(&folder)?;
+    let blocks = read_blocks(&folder)?.len();
+    let finished = folder.join("end.json").exists();
+    Ok(Listed { name: folder_name(&folder), folder, manifest, blocks, finished })
+}
+
+fn folder_name(folder: &Path) -> String {
+    folder.file_name().map_or_else(|| ".".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+fn ambiguous(name: &str, runs: &[Listed]) -> Error {
+    let matches = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
+    Error::Ambiguous { name: name.to_owned(), matches }
+}
+
+fn read_manifest(folder: &Path) -> Result<Manifest, Error> {
+    #[derive(serde::Deserialize)]
+    struct Version {
+        schema: u32,
+    }
+    let path = folder.join("manifest.json");
+    let Version { schema } = read_json(&path)?;
+    if schema > SCHEMA {
+        return Err(Error::NewerSchema { path, found: schema, known: SCHEMA });
+    }
+    read_json(&path)
+}
+
+/// A last line without its end was cut off in the middle of writing: it is no block.
+fn read_blocks(folder: &Path) -> Result<Vec<Block>, Error> {
+    let path = folder.join("blocks.jsonl");
+    let text =
+        fs::read_to_string(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+    let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+    whole.lines().map(|line| parse(&path, line.as_bytes())).collect()
+}
+
+fn read_latency(path: &Path) -> Result<Latency, Error> {
+    let bytes = fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    Latency::from_bytes(&bytes)
+        .map_err(|e| Error::Damaged { path: path.to_owned(), reason: e.to_string() })
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
+    let bytes = fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    parse(path, &bytes)
+}
+
+fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(bytes)
+        .map_err(|e| Error::Damaged { path: path.to_owned(), reason: e.to_string() })
+}
+
+fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
+    let mut bytes = serde_json::to_vec_pretty(value).expect("plain data is always JSON");
+    bytes.push(b'\n');
+    fs::write(path, bytes).map_err(|e| write_error(path, e))
+}
+
+fn write_error(path: &Path, source: io::Error) -> Error {
+    Error::Write { path: path.to_owned(), source }
+}
+
+fn histogram_path(folder: &Path, slice: &str) -> PathBuf {
+    folder.join("latency").join(format!("{slice}.hdr"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LoadFacts;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let root = tempfile::tempdir().expect("scratch");
+        let mut writer = Writer::create_in(root.path(), &manifest()).expect("new");
+        let mut latency = Latency::default();
+        latency.record_ns(123_456);
+        writer.block(&block(0), std::slice::from_ref(&latency)).expect("written");
+        writer.block(&block(1), &[latency]).expect("written");
+        writer
+            .end(&End { interrupted: false, duration_s: 1.5, reason: "done".into() })
+            .expect("end");
+
+        let runs = list(root.path()).expect("listed");
+        assert_eq!((runs.len(), runs[0].blocks, runs[0].finished), (1, 2, true));
+        let run = Run::find(root.path(), "race").expect("by the beginning of its name");
+        assert_eq!(run.manifest, manifest());
+        assert_eq!(run.blocks, [block(0), block(1)]);
+        assert_eq!(run.latency(&run.blocks[0].slices[0]).count(), 1);
+    }
+
+    #[test]
+    fn a_run_that_was_cut_off_is_a_shorter_run() {
+        let root = tempfile::tempdir().expect("scratch");
+        let mut writer = Writer::create_in(root.path(), &manifest()).expect("new");
+        writer.block(&block(0), &[Latency::default()]).expect("written");
+        writer.blocks.write_all(b"{\"index\":1,\"gro").expect("torn line");
+        let run = Run::open(writer.folder()).expect("opens");
+        assert_eq!((run.blocks.len(), run.end), (1, None));
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused_and_a_finished_run_is_not_overwritten() {
+        let root = tempfile::tempdir().expect("scratch");
+        let newer = Manifest { schema: SCHEMA + 1, ..manifest() };
+        let writer = Writer::create_in(root.path(), &newer).expect("new");
+        assert!(matches!(Run::open(writer.folder()), Err(Error::NewerSchema { .. })));
+        let again = Writer::create(writer.folder(), &manifest());
+        assert!(matches!(again, Err(Error::Exists { .. })));
+    }
+
+    fn manifest() -> Manifest {
+        Manifest {
+            schema: SCHEMA,
+            tool: "drom 0".into(),
+            name: "race".into(),
+            title: "Race".into(),
+            started_unix_s: 1_772_874_301,
+            seed: u64::MAX,
+            quick: false,
+            mode: "interleave".into(),
+            placement: "shared".into(),
+            effect: 0.02,
+            budget_s: 10.0,
+            pilot_blocks: 8,
+            load: LoadFacts {
+                connections: 8,
+                threads: 1,
+                slice_s: 1.0,
+                warmup_s: 0.1 + 0.2,
+                rounds: 1,
+                keepalive: true,
+            },
+            client_ceiling_rps: Some(123_456.789_012_345_67),
+            machine: vec![],
+            groups: vec![],
+            skipped: vec![],
+            flags: vec![],
+            plan_toml: String::new(),
+        }
+    }
+
+    fn block(index: usize) -> Block {
+        let slice = Slice { id: format!("b{index}"), mean_ns: 1.0 / 3.0, ..Slice::default() };
+        let slices = vec![slice];
+        Block { index, group: "g".into(), begin_s: 0.1, end_s: 0.7, starts: vec![], slices }
+    }
+}
