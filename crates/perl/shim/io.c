@@ -13,6 +13,7 @@
 /* ---- the layer -------------------------------------------------------------------------------- */
 
 static PerlIO *out_stream, *in_stream; /* ours while open; NULL once a script closed them */
+static int closing;
 
 static IV layer_pushed(pTHX_ PerlIO *f, const char *mode, SV *arg, PerlIO_funcs *tab)
 {
@@ -56,7 +57,7 @@ static SSize_t layer_read(pTHX_ PerlIO *f, void *into, Size_t room)
 
 static IV layer_flush(pTHX_ PerlIO *f)
 {
-    if (drom.current && f == out_stream && PerlIOBase(f)->flags & PERLIO_F_CANWRITE)
+    if (drom.current && !closing && f == out_stream && PerlIOBase(f)->flags & PERLIO_F_CANWRITE)
         drom.host->flush(drom.current);
     return 0;
 }
@@ -171,8 +172,8 @@ static void leave_stream(pTHX_ IO *io, PerlIO *ours)
 {
     if (IoIFP(io) && IoIFP(io) != ours)
         (void)PerlIO_close(IoIFP(io));
-    else if (ours)
-        PerlIO_flush(ours);
+    else if (ours && PerlIOBase(ours)->tab != &layer)
+        PerlIO_flush(ours); /* what an encoding layer of the script still holds */
     IoIFP(io) = IoOFP(io) = NULL;
 }
 
@@ -180,8 +181,10 @@ void drom_io_close(pTHX)
 {
     GV *out = gv_fetchpvs("STDOUT", GV_ADD | GV_NOTQUAL, SVt_PVIO);
     end_capture();
+    closing = 1; /* the end of a script is no flush: the answer may still get a Content-Length */
     leave_stream(aTHX_ script_out, out_stream);
     leave_stream(aTHX_ script_in, in_stream);
+    closing = 0;
     if (out_stream)
         strip_layers(aTHX_ out_stream);
     if (in_stream)

@@ -1,0 +1,1 @@
+package Drom::Startup; 1;
