@@ -3,7 +3,7 @@
 
 use std::{path::Path, process::Command, time::Duration};
 
-use crate::error::Error;
+use crate::{error::Error, server::end_with_us};
 
 /// What a client is asked to do.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +85,7 @@ fn pinned(program: &std::ffi::OsStr, core: Option<usize>) -> Command {
 }
 
 fn output(name: &'static str, mut command: Command, good: &[i32]) -> Result<String, Error> {
+    end_with_us(&mut command);
     let output = command.output().map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => Error::NotInstalled(name),
         _ => Error::Start(name.to_owned(), e),

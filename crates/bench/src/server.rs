@@ -174,13 +174,7 @@ impl Server {
             }
         };
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log_file).process_group(0);
-        // SAFETY: only prctl between fork and exec, which is async-signal-safe.
-        unsafe {
-            command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
-                Ok(())
-            });
-        }
+        end_with_us(&mut command);
         let child = command.spawn().map_err(|e| Error::Start(program[0].clone(), e))?;
         Ok(Self { kind, port, child, log: log.to_owned() })
     }
@@ -250,6 +244,17 @@ impl Drop for Server {
         self.signal_group(libc::SIGKILL);
         // It is dead; this takes it off the process table.
         let _ = self.child.wait();
+    }
+}
+
+/// The kernel tells the command to end when this process does, however that happens.
+pub fn end_with_us(command: &mut Command) {
+    // SAFETY: only prctl between fork and exec, which is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+            Ok(())
+        });
     }
 }
 
