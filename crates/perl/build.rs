@@ -2,14 +2,19 @@
 //! libperl to start. Where libperl's headers are missing the bytes are empty and serving Perl says so.
 //! Also: the field enums from `shim/methods.def`, and the Perl library as a table of sources.
 
-use std::{env, fs, path::{Path, PathBuf}, process::Command};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     println!("cargo:rerun-if-changed=shim");
     println!("cargo:rerun-if-changed=../../perl/lib");
     fs::write(out.join("fields.rs"), fields()).expect("OUT_DIR is writable");
-    fs::write(out.join("library.rs"), library(Path::new("../../perl/lib"))).expect("OUT_DIR is writable");
+    fs::write(out.join("library.rs"), library(Path::new("../../perl/lib")))
+        .expect("OUT_DIR is writable");
     let shim = out.join("libdrom_perl.so");
     if let Err(why) = build_shim(&shim) {
         println!("cargo:warning=drom is built without Perl: {why}");
@@ -56,7 +61,8 @@ fn embed(what: &str) -> Result<String, String> {
 
 /// `TEXT(ContentType, ...)` lines become `pub enum Text { ContentType, ... }` with `from_index`.
 fn fields() -> String {
-    let catalogue = fs::read_to_string("shim/methods.def").expect("shim/methods.def is in the crate");
+    let catalogue =
+        fs::read_to_string("shim/methods.def").expect("shim/methods.def is in the crate");
     [("TEXT", "Text"), ("NUMBER", "Number"), ("TABLE", "TableKind")]
         .map(|(kind, name)| field_enum(&catalogue, kind, name))
         .concat()
@@ -86,7 +92,8 @@ fn library(root: &Path) -> String {
     let entries: String = files
         .iter()
         .map(|file| {
-            let name = file.strip_prefix(root).expect("collected under the root").display().to_string();
+            let name =
+                file.strip_prefix(root).expect("collected under the root").display().to_string();
             let whole = fs::canonicalize(file).expect("the file was just listed");
             format!("    ({name:?}, include_str!({:?})),\n", whole.display().to_string())
         })

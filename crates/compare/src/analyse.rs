@@ -1,5 +1,5 @@
-//! Judges what was stored: blocks -> paired log ratios -> intervals and verdicts. Pure; the same blocks
-//! always give the same findings. The unit is the block, never the request.
+//! Judges what was stored: blocks -> paired log ratios -> intervals and verdicts. Pure; the same
+//! blocks always give the same findings. The unit is the block, never the request.
 
 use std::collections::BTreeMap;
 
@@ -235,7 +235,11 @@ fn ln_ratios(blocks: &[&Block], baseline: &str, variant: &str, metric: Metric) -
     blocks.iter().filter_map(both).collect()
 }
 
+/// One block has a value but no spread.
 fn geometric(values: &[f64]) -> Option<Estimate> {
+    if let [only] = values {
+        return Some(Estimate { value: *only, low: *only, high: *only });
+    }
     let ln: Vec<f64> = values.iter().map(|value| value.ln()).collect();
     Paired::new(&ln).map(|paired| told(paired.t_interval(0.95)))
 }

@@ -1,4 +1,5 @@
-//! What can go wrong with an experiment as a whole. A doubtful measurement is no error: it is a flag.
+//! What can go wrong with an experiment as a whole. A doubtful measurement is no error: it is a
+//! flag.
 
 use std::{
     io,
@@ -21,7 +22,8 @@ pub enum Error {
     #[error("`{variant}` ({path}) does not answer as a server should: {reason}")]
     Answer { variant: String, path: String, reason: String },
     #[error(
-        "group {group}: `{variant}` answers {got}, but `{other}` answers {expected}; they do not do the \
+        "group {group}: `{variant}` answers {got}, but `{other}` answers {expected}; they do not \
+            do the \
          same work (set same_answer = false when that is meant)"
     )]
     DifferentAnswers {

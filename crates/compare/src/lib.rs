@@ -1,7 +1,7 @@
 //! Experiments: plan, blocks, schedule, verdicts.
 //!
-//! A [`Plan`] is resolved, [`run`] measures it block by block against a [`World`], [`analyse`] judges what
-//! was stored. The schedule never sees a socket and the judgement never sees a clock.
+//! A [`Plan`] is resolved, [`run`] measures it block by block against a [`World`], [`analyse`]
+//! judges what was stored. The schedule never sees a socket and the judgement never sees a clock.
 
 mod analyse;
 pub mod checks;

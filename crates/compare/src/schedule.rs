@@ -1,6 +1,7 @@
-//! Runs a plan: preflight, then randomised complete blocks on fresh servers, until Stein's rule or the
-//! budget says enough. The central noun is the block; one that was interrupted is dropped whole.
-//! The schedule never looks at a result: order comes from the seed, length from the pilot's spread.
+//! Runs a plan: preflight, then randomised complete blocks on fresh servers, until Stein's rule or
+//! the budget says enough. The central noun is the block; one that was interrupted is dropped
+//! whole. The schedule never looks at a result: order comes from the seed, length from the pilot's
+//! spread.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,5 +1,6 @@
-//! What an experiment needs of the world: a clock, servers, load, the machine. The schedule knows these
-//! four traits alone, so a whole experiment also runs against a simulated world in milliseconds.
+//! What an experiment needs of the world: a clock, servers, load, the machine. The schedule knows
+//! these four traits alone, so a whole experiment also runs against a simulated world in
+//! milliseconds.
 
 use std::{sync::atomic::AtomicBool, time::Duration};
 

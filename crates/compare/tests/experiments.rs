@@ -1,5 +1,5 @@
-//! Whole experiments in a simulated world: honesty of the verdicts, the planted faults, and what the
-//! schedule promises (fresh servers, complete blocks, the budget, Ctrl-C).
+//! Whole experiments in a simulated world: honesty of the verdicts, the planted faults, and what
+//! the schedule promises (fresh servers, complete blocks, the budget, Ctrl-C).
 
 mod simulated;
 
@@ -204,4 +204,18 @@ fn a_disturbed_slice_is_measured_again_and_both_stay() {
     assert_eq!(slices.len(), 6 * 3 * 2);
     assert_eq!(slices.iter().filter(|s| s.used).count(), 6 * 3);
     assert!(slices.iter().filter(|s| !s.used).all(|s| s.attempt == 0 && !s.flags.is_empty()));
+}
+
+#[test]
+fn a_variant_whose_program_is_missing_is_skipped_with_its_reason() {
+    let mut plan = plan("blocks = { min = 6, max = 6 }", "");
+    let mut third = plan.groups[0].contestants[1].clone();
+    (third.name, third.requires) = ("c".to_owned(), vec!["/no/such/program".to_owned()]);
+    plan.groups[0].contestants.insert(2, third);
+    let run = experiment(&plan, 1, SimWorld::new(1, Fault::None));
+    let skipped = &run.kept.manifest.as_ref().expect("it began").skipped;
+    assert_eq!(skipped.len(), 1);
+    assert!(skipped[0].variant == "c" && skipped[0].reason.contains("/no/such/program"));
+    let rows = &run.findings().groups[0].rows;
+    assert!(rows.iter().all(|row| row.variant != "c") && rows.len() == 3);
 }

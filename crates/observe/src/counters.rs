@@ -1,5 +1,5 @@
-//! What the machine did to a slice: CPU time by kind, cgroup throttling, listen queue overflows, swap.
-//! Two readings subtract.
+//! What the machine did to a slice: CPU time by kind, cgroup throttling, listen queue overflows,
+//! swap. Two readings subtract.
 
 use std::fs;
 

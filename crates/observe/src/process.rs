@@ -1,9 +1,9 @@
 //! Process trees: who descends from whom, what CPU time they used, what memory is theirs.
 //!
-//! CPU time of a living process comes from its CPU clock in nanoseconds (ticks of 10 ms would be 2 % of
-//! a half-second slice); that of children that are dead and waited for from `cutime` and `cstime`, which
-//! is where the kernel puts it. Memory is PSS: shared pages divided by their sharers, so that a sum over
-//! forked workers counts every page once.
+//! CPU time of a living process comes from its CPU clock in nanoseconds (ticks of 10 ms would be 2
+//! % of a half-second slice); that of children that are dead and waited for from `cutime` and
+//! `cstime`, which is where the kernel puts it. Memory is PSS: shared pages divided by their
+//! sharers, so that a sum over forked workers counts every page once.
 
 use std::{collections::BTreeSet, fs};
 
@@ -77,8 +77,8 @@ pub fn all_processes() -> Vec<Stat> {
         .collect()
 }
 
-/// `root`, all that descend from it, and all of its session (orphans that were re-parented stay in it).
-/// Sorted by pid; the dead are left out.
+/// `root`, all that descend from it, and all of its session (orphans that were re-parented stay in
+/// it). Sorted by pid; the dead are left out.
 #[must_use]
 pub fn tree(root: i32) -> Vec<Process> {
     let all = all_processes();

@@ -41,13 +41,19 @@ static uint64_t self(pTHX_ SV *object)
     return drom_request_id(aTHX_ object);
 }
 
+/* A server outlives requests: its object, kept since the start, answers for the request of the moment. */
+static uint64_t owner(pTHX_ SV *object, I32 any)
+{
+    return any & 0x200 ? drom.current : self(aTHX_ object);
+}
+
 static XSPROTO(xs_text)
 {
     dXSARGS;
     if (items < 1)
         croak("a method needs an object");
     int field = XSANY.any_i32 & 0xff, writable = XSANY.any_i32 & 0x100;
-    uint64_t r = self(aTHX_ ST(0));
+    uint64_t r = owner(aTHX_ ST(0), XSANY.any_i32);
     SV *old = GIMME_V == G_VOID ? &PL_sv_undef : sv_2mortal(drom_sv(aTHX_ drom.host->text(r, field)));
     if (items > 1) {
         if (!writable)
@@ -66,7 +72,7 @@ static XSPROTO(xs_number)
     if (items < 1)
         croak("a method needs an object");
     int field = XSANY.any_i32 & 0xff, writable = XSANY.any_i32 & 0x100;
-    uint64_t r = self(aTHX_ ST(0));
+    uint64_t r = owner(aTHX_ ST(0), XSANY.any_i32);
     SV *old = sv_2mortal(newSViv((IV)drom.host->number(r, field)));
     if (items > 1) {
         if (!writable)
@@ -262,6 +268,15 @@ static XSPROTO(xs_current)
     XSRETURN(1);
 }
 
+/* The request being answered, whatever GlobalRequest says, or undef: for our own modules. */
+static XSPROTO(xs_current_request)
+{
+    dXSARGS;
+    PERL_UNUSED_VAR(items);
+    ST(0) = drom.request ? sv_2mortal(newSVsv(drom.request)) : &PL_sv_undef;
+    XSRETURN(1);
+}
+
 static XSPROTO(xs_relative) /* $r->connection, $r->server: the same number, another class */
 {
     dXSARGS;
@@ -338,10 +353,11 @@ static void boot_fields(pTHX)
 {
 #define RO 0
 #define RW 0x100
+#define SERVER(class) (strEQ(class, "ServerRec") ? 0x200 : 0)
 #define TEXT(variant, class, name, access, doc) \
-    define(aTHX_ "Apache2::" #class "::" #name, xs_text, DROM_TEXT_##variant | access);
+    define(aTHX_ "Apache2::" #class "::" #name, xs_text, DROM_TEXT_##variant | access | SERVER(#class));
 #define NUMBER(variant, class, name, access, doc) \
-    define(aTHX_ "Apache2::" #class "::" #name, xs_number, DROM_NUMBER_##variant | access);
+    define(aTHX_ "Apache2::" #class "::" #name, xs_number, DROM_NUMBER_##variant | access | SERVER(#class));
 #define TABLE(variant, class, name, doc) \
     define(aTHX_ "Apache2::" #class "::" #name, xs_table, DROM_TABLE_##variant);
 #include "methods.def"
@@ -350,6 +366,7 @@ static void boot_fields(pTHX)
 #undef TABLE
 #undef RO
 #undef RW
+#undef SERVER
 }
 
 void drom_boot_request(pTHX)
@@ -369,6 +386,7 @@ void drom_boot_request(pTHX)
     define(aTHX_ "Apache2::Connection::pool", xs_relative, 2);
     define(aTHX_ "Apache2::RequestRec::pnotes", xs_pnotes, 0);
     define(aTHX_ "Apache2::RequestUtil::request", xs_current, 0);
+    define(aTHX_ "Drom::Request::current", xs_current_request, 0);
     define(aTHX_ "APR::Pool::cleanup_register", xs_cleanup_register, 0);
     define(aTHX_ "Drom::Request::log", xs_log, 0);
     define(aTHX_ "Drom::Request::command", xs_command, 0);

@@ -182,7 +182,8 @@ extern "C" fn environment(r: u64, count: *mut usize) -> *const Pair {
     unsafe {
         let table = (*current.exchange).environment();
         current.pairs.clear();
-        let pairs = table.iter().map(|(k, v)| Pair { key: to_str(Some(k)), value: to_str(Some(v)) });
+        let pairs =
+            table.iter().map(|(k, v)| Pair { key: to_str(Some(k)), value: to_str(Some(v)) });
         current.pairs.extend(pairs);
         *count = current.pairs.len();
     }

@@ -192,7 +192,9 @@ impl Interpreter {
 
     /// Two functions for signal handlers: stop the running request; write "file:line" into a buffer.
     #[must_use]
-    pub fn signal_functions(&self) -> (unsafe extern "C" fn(), unsafe extern "C" fn(*mut u8, usize) -> usize) {
+    pub fn signal_functions(
+        &self,
+    ) -> (unsafe extern "C" fn(), unsafe extern "C" fn(*mut u8, usize) -> usize) {
         (self.shim.interrupt, self.shim.position)
     }
 }

@@ -78,10 +78,10 @@ type Strings = *const *const c_char;
 
 /// The functions of `shim.h`, by the same names.
 pub struct Shim {
-    pub start: unsafe extern "C" fn(*const c_void, c_int, Strings, Strings, *mut RunResult) -> c_int,
+    pub start:
+        unsafe extern "C" fn(*const c_void, c_int, Strings, Strings, *mut RunResult) -> c_int,
     pub require: unsafe extern "C" fn(*const u8, usize, c_int, *mut RunResult),
-    pub resolve:
-        unsafe extern "C" fn(*const u8, usize, *mut c_int, *mut RunResult) -> *mut c_void,
+    pub resolve: unsafe extern "C" fn(*const u8, usize, *mut c_int, *mut RunResult) -> *mut c_void,
     pub compile: unsafe extern "C" fn(*const SourceText, *mut RunResult) -> *mut c_void,
     pub release: unsafe extern "C" fn(*mut c_void),
     pub unload: unsafe extern "C" fn(*const u8, usize),

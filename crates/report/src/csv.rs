@@ -1,11 +1,12 @@
-//! Tidy data: one row per slice, one column per variable; every attempt is there, also the ones that
-//! were measured again.
+//! Tidy data: one row per slice, one column per variable; every attempt is there, also the ones
+//! that were measured again.
 
 use drom_store::{Block, Run, Slice};
 
 const COLUMNS: &str = "run,group,block,round,position,attempt,used,variant,slice,begin_s,duration_s,\
-    sent,ok,failed,in_flight,connected,rps,mean_ms,p50_ms,p99_ms,server_cpu_s,server_cpu_us_per_request,\
-    client_cpu_s,workers,worker_pss_bytes,tree_pss_bytes,steal_s,foreign_cpu_s,flags";
+    sent,ok,failed,in_flight,connected,rps,mean_ms,p50_ms,p99_ms,server_cpu_s,\
+    server_cpu_us_per_request,client_cpu_s,workers,worker_pss_bytes,tree_pss_bytes,steal_s,\
+    foreign_cpu_s,flags";
 
 #[must_use]
 pub fn csv(run: &Run) -> String {

@@ -1,5 +1,5 @@
-//! What a run says once it is judged: the one structure that every output is rendered from. Ratios are
-//! variant / baseline; throughput is higher-is-better, CPU and memory are lower-is-better.
+//! What a run says once it is judged: the one structure that every output is rendered from. Ratios
+//! are variant / baseline; throughput is higher-is-better, CPU and memory are lower-is-better.
 
 use serde::Serialize;
 

@@ -66,7 +66,7 @@ fn grouped(value: i64) -> String {
     let digits = value.abs().to_string();
     let mut out = String::from(if value < 0 { "-" } else { "" });
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);

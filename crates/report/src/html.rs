@@ -1,6 +1,6 @@
-//! One page, no network: verdicts first, then the plots, then everything they come from. Every number in
-//! a table opens the blocks and slices that it was computed from. Deterministic: the same run, the same
-//! bytes.
+//! One page, no network: verdicts first, then the plots, then everything they come from. Every
+//! number in a table opens the blocks and slices that it was computed from. Deterministic: the same
+//! run, the same bytes.
 
 use drom_store::{Block, Run, Slice};
 
@@ -50,16 +50,23 @@ fn section(group: &GroupFinding, effect: f64) -> String {
     format!(
         "<section><h2>{name}</h2><p class=\"lead\">{}</p>\n\
          <h3>How much faster than {base}</h3>\
-         <p class=\"note\">Ratio of throughput with its 95 % interval; right of the line is faster. Faint dots \
-         are single blocks; the band is \u{b1}{effect} %, the smallest effect of interest.{floor}</p>{}\n\
-         <h3>Throughput</h3><p class=\"note\">The machine's ups and downs from block to block are in these \
+         <p class=\"note\">Ratio of throughput with its 95 % interval; right of the line is \
+         faster. Faint dots \
+         are single blocks; the band is \u{b1}{effect} %, the smallest effect of \
+         interest.{floor}</p>{}\n\
+         <h3>Throughput</h3><p class=\"note\">The machine's ups and downs from block to block are \
+         in these \
          intervals; pairing takes them out of the ratios above.</p>{}\n\
-         <div class=\"scroll\"><table><thead><tr><th>variant</th><th>req/s</th><th>ratio (95 %)</th>\
-         <th>verdict</th><th>CPU \u{b5}s/req</th><th>MB/worker</th><th>p50</th><th>p99</th><th>start</th>\
+         <div class=\"scroll\"><table><thead><tr><th>variant</th><th>req/s</th><th>ratio (95 \
+         %)</th>\
+         <th>verdict</th><th>CPU \
+         \u{b5}s/req</th><th>MB/worker</th><th>p50</th><th>p99</th><th>start</th>\
          <th>checks</th></tr></thead><tbody>{rows}</tbody></table></div>\
-         <p class=\"note\">Open a row to see the blocks and slices that its numbers come from.</p>\n\
+         <p class=\"note\">Open a row to see the blocks and slices that its numbers come \
+         from.</p>\n\
          <h3>Response time in this closed loop</h3>\
-         <p class=\"note\">A saturated server with N connections answers after N / rate on average, whatever \
+         <p class=\"note\">A saturated server with N connections answers after N / rate on \
+         average, whatever \
          it does: compare the shapes, not the levels.</p>{}</section>\n",
         headline(group),
         forest(group, effect),
@@ -109,9 +116,11 @@ fn table_row(group: &GroupFinding, row: &Row) -> String {
     };
     let name = escape(&row.variant);
     format!(
-        "<tr class=\"row {class}\" tabindex=\"0\"><td><span class=\"open\">\u{25b8}</span>{name}</td>\
+        "<tr class=\"row {class}\" tabindex=\"0\"><td><span \
+            class=\"open\">\u{25b8}</span>{name}</td>\
          <td class=\"n\">{}{}</td><td class=\"n\">{}</td><td><span class=\"verdict\">{}</span></td>\
-         <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+         <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td \
+         class=\"n\">{}</td>\
          <td class=\"n\">{}</td><td>{}</td></tr>\
          <tr class=\"more\" hidden><td colspan=\"10\">{}</td></tr>",
         if row.at_least { "\u{2265} " } else { "" },
@@ -183,7 +192,8 @@ fn details(group: &GroupFinding, row: &Row) -> String {
         })
         .collect();
     format!(
-        "<ul>{facts}</ul><table class=\"inner\"><thead><tr><th>block</th><th>req/s</th><th>ratio</th>\
+        "<ul>{facts}</ul><table \
+            class=\"inner\"><thead><tr><th>block</th><th>req/s</th><th>ratio</th>\
          <th>CPU \u{b5}s</th><th>slices</th></tr></thead><tbody>{blocks}</tbody></table>"
     )
 }
@@ -192,8 +202,10 @@ fn when_section(run: &Run) -> String {
     let ended =
         run.end.as_ref().map_or_else(|| "The run was cut off".to_owned(), |end| end.reason.clone());
     format!(
-        "<section><h2>When</h2><p class=\"note\">Every slice where it lay in time; a shaded field is one block of \
-         fresh servers, a ringed slice failed a check, a pale one was measured again. It ended because: {}.\
+        "<section><h2>When</h2><p class=\"note\">Every slice where it lay in time; a shaded field \
+            is one block of \
+         fresh servers, a ringed slice failed a check, a pale one was measured again. It ended \
+         because: {}.\
          </p>{}</section>\n",
         escape(&ended),
         timeline(run)
@@ -250,7 +262,8 @@ fn machine_section(run: &Run) -> String {
             },
         );
         format!(
-            "<tr><td>{}</td><td>{}</td><td><code>{}</code></td><td><code>{}</code></td><td>{}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td><code>{}</code></td><td><code>{}</code></td>\
+             <td>{}</td></tr>",
             escape(&group.name),
             escape(&variant.name),
             escape(&variant.path),
@@ -265,8 +278,10 @@ fn machine_section(run: &Run) -> String {
         .collect();
     format!(
         "<section><h2>Machine and plan</h2><dl>{facts}</dl>\
-         <details><summary>What was started and what it answered</summary><div class=\"scroll\"><table>\
-         <thead><tr><th>group</th><th>variant</th><th>request</th><th>command</th><th>answer</th></tr></thead>\
+         <details><summary>What was started and what it answered</summary><div \
+         class=\"scroll\"><table>\
+         <thead><tr><th>group</th><th>variant</th><th>request</th>\
+         <th>command</th><th>answer</th></tr></thead>\
          <tbody>{commands}</tbody></table></div></details>\
          <details><summary>The plan</summary><pre>{}</pre></details></section>\n",
         escape(&m.plan_toml)
@@ -276,7 +291,8 @@ fn machine_section(run: &Run) -> String {
 fn slices_section(run: &Run) -> String {
     let blocks: String = run.blocks.iter().map(|block| block_details(run, block)).collect();
     format!(
-        "<section><h2>Every slice</h2><p class=\"note\">What all of the above was computed from. The histograms \
+        "<section><h2>Every slice</h2><p class=\"note\">What all of the above was computed from. \
+            The histograms \
          of the slices are in the run's folder, in HdrHistogram's format.</p>{blocks}</section>"
     )
 }
@@ -284,9 +300,12 @@ fn slices_section(run: &Run) -> String {
 fn block_details(run: &Run, block: &Block) -> String {
     let rows: String = block.slices.iter().map(|slice| slice_row(run, slice)).collect();
     format!(
-        "<details class=\"blocks\"><summary>{} \u{b7} block {} <span>{} to {}, {} starts, {} slices</span></summary>\
-         <div class=\"scroll\"><table><thead><tr><th>slice</th><th>variant</th><th>at</th><th>req/s</th>\
-         <th>ok</th><th>failed</th><th>mean</th><th>p50</th><th>p99</th><th>server CPU</th><th>client CPU</th>\
+        "<details class=\"blocks\"><summary>{} \u{b7} block {} <span>{} to {}, {} starts, {} \
+            slices</span></summary>\
+         <div \
+         class=\"scroll\"><table><thead><tr><th>slice</th><th>variant</th><th>at</th><th>req/s</th>\
+         <th>ok</th><th>failed</th><th>mean</th><th>p50</th><th>p99</th><th>server \
+         CPU</th><th>client CPU</th>\
          <th>memory</th><th>flags</th></tr></thead><tbody>{rows}</tbody></table></div></details>",
         escape(&block.group),
         block.index + 1,
@@ -308,8 +327,10 @@ fn slice_row(run: &Run, slice: &Slice) -> String {
     let share = |cpu_s: f64| format!("{:.0} %", 100.0 * cpu_s / slice.duration_s.max(1e-9));
     format!(
         "<tr id=\"{id}\"><td>{id}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-         <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-         <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{} MB</td><td>{}</td></tr>",
+         <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td \
+         class=\"n\">{}</td>\
+         <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{} \
+         MB</td><td>{}</td></tr>",
         escape(&slice.variant),
         time(slice.begin_s),
         rate(slice.ok as f64 / slice.duration_s.max(1e-9)),

@@ -163,7 +163,8 @@ fn slice_title(block: &Block, slice: &Slice) -> String {
 /// Name, drawing, value: one row that keeps its words readable on a telephone.
 fn strip(name: &str, svg: &str, value: &str, class: &str) -> String {
     format!(
-        "<div class=\"strip {class}\"><span class=\"name\">{}</span><div class=\"canvas\">{svg}</div>\
+        "<div class=\"strip {class}\"><span class=\"name\">{}</span><div \
+            class=\"canvas\">{svg}</div>\
          <span class=\"value\">{}</span></div>",
         escape(name),
         escape(value)
@@ -182,7 +183,8 @@ fn tick_row(ticks: &[(f64, f64)], words: fn(f64) -> String) -> String {
         })
         .collect();
     format!(
-        "<div class=\"strip axis\"><span class=\"name\"></span><div class=\"ticks\">{spans}</div><span class=\"value\"></span></div>"
+        "<div class=\"strip axis\"><span class=\"name\"></span><div \
+            class=\"ticks\">{spans}</div><span class=\"value\"></span></div>"
     )
 }
 

@@ -1,5 +1,6 @@
-//! A small SVG writer. Plots are drawn on a canvas of 1000 x `height` units that stretches with the page
-//! while strokes and dots keep their size; words are HTML beside it, so they stay readable at any width.
+//! A small SVG writer. Plots are drawn on a canvas of 1000 x `height` units that stretches with the
+//! page while strokes and dots keep their size; words are HTML beside it, so they stay readable at
+//! any width.
 
 use std::fmt::Write;
 
@@ -45,7 +46,8 @@ impl Svg {
             format!("<title>{}</title>", escape(title))
         };
         self.put(&format!(
-            "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\">{title}</rect>"
+            "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{w}\" \
+                height=\"{h}\">{title}</rect>"
         ));
     }
 
@@ -61,7 +63,8 @@ impl Svg {
     #[must_use]
     pub fn finish(self, label: &str) -> String {
         format!(
-            "<svg viewBox=\"0 0 {WIDTH} {}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">{}</svg>",
+            "<svg viewBox=\"0 0 {WIDTH} {}\" preserveAspectRatio=\"none\" role=\"img\" \
+                aria-label=\"{}\">{}</svg>",
             self.height,
             escape(label),
             self.body

@@ -69,7 +69,8 @@ pub fn subtitle(run: &Run) -> String {
     let rounds =
         if load.rounds == 1 { String::new() } else { format!(" x {} rounds", load.rounds) };
     format!(
-        "{} \u{b7} {} blocks in {ended} \u{b7} {} connections{} \u{b7} slices of {}{rounds}, {} \u{b7} {} \u{b7} seed {}",
+        "{} \u{b7} {} blocks in {ended} \u{b7} {} connections{} \u{b7} slices of {}{rounds}, {} \
+            \u{b7} {} \u{b7} seed {}",
         drom_store::utc(m.started_unix_s),
         run.blocks.len(),
         load.connections,

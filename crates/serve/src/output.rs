@@ -26,7 +26,6 @@ pub struct Output {
 
 enum Part {
     Bytes { bytes: Vec<u8>, sent: usize },
-    Shared { bytes: Arc<[u8]>, sent: usize },
     File { file: Arc<File>, offset: u64, left: u64 },
     /// A scratch file of ours, still growing at its end.
     Spill { file: File, offset: u64, end: u64 },
@@ -88,10 +87,6 @@ impl Output {
         Ok(())
     }
 
-    pub fn push_shared(&mut self, bytes: Arc<[u8]>) {
-        self.parts.push_back(Part::Shared { bytes, sent: 0 });
-    }
-
     pub fn push_file(&mut self, file: Arc<File>, offset: u64, len: u64) {
         if len > 0 {
             self.parts.push_back(Part::File { file, offset, left: len });
@@ -136,7 +131,6 @@ impl Part {
     fn write_to(&mut self, socket: RawFd) -> io::Result<bool> {
         match self {
             Self::Bytes { bytes, sent } => write_slice(socket, bytes, sent),
-            Self::Shared { bytes, sent } => write_slice(socket, bytes, sent),
             Self::File { file, offset, left } => {
                 let wrote = send_file(socket, file, *offset, *left)?;
                 if wrote == 0 {

@@ -87,6 +87,7 @@ impl PerlTier {
                 break;
             }
         }
+        check_head(request);
         cleanups
     }
 
@@ -298,6 +299,17 @@ fn conclude(outcome: Outcome, request: &mut Request) -> bool {
             request.next = Next::Error(504);
             false
         }
+    }
+}
+
+/// Output that was to begin with a head and did not.
+fn check_head(request: &mut Request) {
+    let unfinished = request.scan.as_ref().filter(|s| !s.is_untouched()).map(HeadScan::end);
+    let Some(bad) = request.bad_head.take().or(unfinished) else { return };
+    if request.next == Next::Finish {
+        let name = String::from_utf8_lossy(request.filename()).into_owned();
+        request.note(LogLevel::Error, &format!("{name} did not send an HTTP header: {bad}"));
+        request.next = Next::Error(500);
     }
 }
 

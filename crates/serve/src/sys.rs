@@ -67,10 +67,6 @@ impl Epoll {
         }
     }
 
-    pub fn as_raw(&self) -> RawFd {
-        self.0.as_raw_fd()
-    }
-
     fn control(&self, what: i32, fd: RawFd, events: u32, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events, u64: token };
         // SAFETY: `event` is a local; the kernel copies it.

@@ -221,12 +221,12 @@ fn enter(
 ) {
     slot.perl_since_ns.store(now_ns, Ordering::Relaxed);
     crisis::request_begins(request.socket, request.head_sent);
-    shared.since_ns.store(now_ns, Ordering::Relaxed);
+    shared.since_ns.store(now_ns, Ordering::SeqCst);
     shared.limit_ns.store(limit.map_or(0, |l| l.as_nanos() as u64), Ordering::Relaxed);
     shared.run.fetch_add(1, Ordering::Relaxed);
     shared.wanted.store(false, Ordering::Relaxed);
     shared.owner.store(FREE, Ordering::Release);
-    if shared.awake.load(Ordering::Relaxed) == 0 {
+    if shared.awake.load(Ordering::SeqCst) == 0 {
         shared.awake.store(1, Ordering::Release);
         sys::futex_wake(&shared.awake);
     }
@@ -279,8 +279,11 @@ fn helper(shared: &'static Shared) {
         if shared.since_ns.load(Ordering::Relaxed) == 0 {
             idle += 1;
             if idle > LOOKS_IDLE_MAX {
-                shared.awake.store(0, Ordering::Release);
-                // A request that began between the two lines sees 0 and wakes us.
+                shared.awake.store(0, Ordering::SeqCst);
+                // Pairs with `enter`: either it sees 0 and wakes us, or we see its request.
+                if shared.since_ns.load(Ordering::SeqCst) != 0 {
+                    shared.awake.store(1, Ordering::SeqCst);
+                }
             }
             continue;
         }
@@ -311,7 +314,7 @@ fn stand_in(shared: &'static Shared) {
         interrupts = stop_if_too_long(shared, engine.now_ns, interrupts);
     }
     if shared.dying.load(Ordering::Acquire) {
-        return save_what_can_be_saved(shared);
+        save_what_can_be_saved(shared);
     }
     engine.set_can_run_perl(true);
     shared.owner.store(FREE, Ordering::Release);

@@ -1,5 +1,6 @@
-//! Student's t, by way of the regularised incomplete beta function. No tables, no approximations that
-//! stop at three digits: the continued fraction converges to double precision for every df we meet.
+//! Student's t, by way of the regularised incomplete beta function. No tables, no approximations
+//! that stop at three digits: the continued fraction converges to double precision for every df we
+//! meet.
 
 use std::f64::consts::PI;
 
@@ -64,7 +65,8 @@ impl StudentT {
         incomplete_beta(self.df / (self.df + t * t), self.df / 2.0, 0.5)
     }
 
-    /// The t that a share `p` lies below. Bisection: 200 halvings cost microseconds and never diverge.
+    /// The t that a share `p` lies below. Bisection: 200 halvings cost microseconds and never
+    /// diverge.
     #[must_use]
     pub fn quantile(self, p: f64) -> f64 {
         assert!(p > 0.0 && p < 1.0, "a quantile is asked for inside (0, 1)");

@@ -1,6 +1,7 @@
 //! Ratio of a latency quantile between two variants. The point is the ratio of the quantiles of all
-//! blocks merged; its interval is the delete-one-block jackknife of ln(qA / qB) (Miller 1974). Counting
-//! requests as independent instead covers the truth in 6 to 49 % of cases (METHODOLOGY.md).
+//! blocks merged; its interval is the delete-one-block jackknife of ln(qA / qB) (Miller 1974).
+//! Counting requests as independent instead covers the truth in 6 to 49 % of cases
+//! (METHODOLOGY.md).
 
 use crate::{Estimate, Interval, Latency, StudentT, sd};
 

@@ -20,8 +20,8 @@ pub enum LatencyError {
     OutOfRange,
 }
 
-/// Counts of latencies in nanoseconds. The 260 KB of buckets come with the first record: most histograms
-/// of errors and connects stay empty.
+/// Counts of latencies in nanoseconds. The 260 KB of buckets come with the first record: most
+/// histograms of errors and connects stay empty.
 #[derive(Clone, Debug, Default)]
 pub struct Latency(Option<Box<Histogram<u64>>>);
 

@@ -1,6 +1,7 @@
-//! Two modes or one? Some servers settle at one of two speeds when they start. The best split of the
-//! sorted values into two groups leaves a share of the variance inside the groups; how small that share
-//! gets for *normal* values of the same number is simulated, so the test is exact for any n.
+//! Two modes or one? Some servers settle at one of two speeds when they start. The best split of
+//! the sorted values into two groups leaves a share of the variance inside the groups; how small
+//! that share gets for *normal* values of the same number is simulated, so the test is exact for
+//! any n.
 
 use crate::Rng;
 

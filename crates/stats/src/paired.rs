@@ -1,6 +1,6 @@
-//! Paired differences of blocks: d_b = ln(variant / baseline) in block b. Their mean with Student's t
-//! interval is the estimate; two one-sided tests (TOST, Schuirmann 1987) decide equivalence.
-//! A block is one number here: what happened inside it is not this file's affair.
+//! Paired differences of blocks: d_b = ln(variant / baseline) in block b. Their mean with Student's
+//! t interval is the estimate; two one-sided tests (TOST, Schuirmann 1987) decide equivalence. A
+//! block is one number here: what happened inside it is not this file's affair.
 
 use crate::{HodgesLehmann, StudentT, hodges_lehmann};
 
@@ -63,9 +63,10 @@ impl<'a> Paired<'a> {
         })
     }
 
-    /// Says that the spread of the first `blocks` decided the number of all (Stein's rule). A lucky quiet
-    /// pilot stops early and would give too narrow an interval (93.7 % coverage, simulated), so the
-    /// interval becomes the wider of Stein's (pilot spread, pilot degrees of freedom) and the plain one.
+    /// Says that the spread of the first `blocks` decided the number of all (Stein's rule). A lucky
+    /// quiet pilot stops early and would give too narrow an interval (93.7 % coverage, simulated),
+    /// so the interval becomes the wider of Stein's (pilot spread, pilot degrees of freedom) and
+    /// the plain one.
     #[must_use]
     pub fn after_pilot(mut self, blocks: usize) -> Self {
         if blocks >= 2 && blocks < self.blocks() {
@@ -118,8 +119,9 @@ impl<'a> Paired<'a> {
         hodges_lehmann(self.differences, confidence)
     }
 
-    /// Heavy tail: the robust centre lies more than a third of a half-width from the mean. One wild block
-    /// moves the mean by 1/t = 0.42 half-widths whatever its size; normal values stay under 0.2.
+    /// Heavy tail: the robust centre lies more than a third of a half-width from the mean. One wild
+    /// block moves the mean by 1/t = 0.42 half-widths whatever its size; normal values stay under
+    /// 0.2.
     #[must_use]
     pub fn heavy_tailed(&self, confidence: f64) -> bool {
         let half_width = self.t_interval(confidence).interval.half_width();

@@ -1,5 +1,5 @@
-//! A small seeded generator (xoshiro256**, Blackman and Vigna 2018; seeded by splitmix64), so that the
-//! order of every block can be replayed from the seed in the manifest on any machine.
+//! A small seeded generator (xoshiro256**, Blackman and Vigna 2018; seeded by splitmix64), so that
+//! the order of every block can be replayed from the seed in the manifest on any machine.
 
 /// xoshiro256**.
 #[derive(Clone, Debug)]

@@ -1,5 +1,5 @@
-//! Stein's two-stage rule (1945): the spread of the pilot blocks alone decides how many blocks the run
-//! gets, N = ceil((t s / delta)^2). The result never does, so looking does not cost anything.
+//! Stein's two-stage rule (1945): the spread of the pilot blocks alone decides how many blocks the
+//! run gets, N = ceil((t s / delta)^2). The result never does, so looking does not cost anything.
 
 use crate::StudentT;
 

@@ -1,5 +1,6 @@
-//! Hodges-Lehmann's shift with the exact interval of Wilcoxon's signed-rank test (Hollander and Wolfe,
-//! *Nonparametric Statistical Methods*, 3.2-3.3): what to believe when one block in ten went astray.
+//! Hodges-Lehmann's shift with the exact interval of Wilcoxon's signed-rank test (Hollander and
+//! Wolfe, *Nonparametric Statistical Methods*, 3.2-3.3): what to believe when one block in ten went
+//! astray.
 
 use crate::{Estimate, Interval};
 

@@ -1,5 +1,6 @@
-//! How often the methods are wrong, simulated under fixed seeds: coverage of the intervals, A/A false
-//! positives, power, and what stopping by Stein's rule costs. METHODOLOGY.md quotes these figures.
+//! How often the methods are wrong, simulated under fixed seeds: coverage of the intervals, A/A
+//! false positives, power, and what stopping by Stein's rule costs. METHODOLOGY.md quotes these
+//! figures.
 
 use drom_stats::{Interval, Paired, Rng, blocks_needed, hodges_lehmann, holm};
 

@@ -1,7 +1,7 @@
-//! Runs on disk. A run is a folder: `manifest.json` (written before the first block), `blocks.jsonl` (one
-//! line appended per finished block), `latency/*.hdr` (one HdrHistogram per slice) and `end.json`. Nothing
-//! is ever rewritten, so a run that was cut off is a shorter run, not a broken one.
-//! Knows nothing of statistics.
+//! Runs on disk. A run is a folder: `manifest.json` (written before the first block),
+//! `blocks.jsonl` (one line appended per finished block), `latency/*.hdr` (one HdrHistogram per
+//! slice) and `end.json`. Nothing is ever rewritten, so a run that was cut off is a shorter run,
+//! not a broken one. Knows nothing of statistics.
 
 mod calendar;
 mod error;

@@ -1,5 +1,6 @@
-//! The words of a run as they stand on disk: manifest, block, slice, flag. Plain data; seconds, bytes and
-//! counts; whatever is derived from them (ratios, intervals, verdicts) is computed again when it is read.
+//! The words of a run as they stand on disk: manifest, block, slice, flag. Plain data; seconds,
+//! bytes and counts; whatever is derived from them (ratios, intervals, verdicts) is computed again
+//! when it is read.
 
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@ use CGI ();
 use DBI ();
 
 my $q = CGI->new;
-my $folder = $ENV{LADDER_DATA} || '/tmp';
+my $folder = $ENV{LADDER_DATA} or die "LADDER_DATA does not name a folder\n";
 my $dbh = DBI->connect("dbi:SQLite:dbname=$folder/guestbook.db", '', '',
     { RaiseError => 1, AutoCommit => 1 });
 $dbh->sqlite_busy_timeout(5_000);
@@ -27,7 +27,7 @@ print $q->header(-type => 'text/html', -charset => 'utf-8');
 print "<!doctype html>\n<title>Guest book</title>\n<h1>Guest book</h1>\n";
 print qq{<form method="get"><input name="name"><input name="message"><button>Sign</button></form>\n<ul>\n};
 for my $entry (@$entries) {
-    my ($who, $what) = map { CGI::escapeHTML(defined $_ ? $_ : '') } @$entry;
+    my ($who, $what) = map { $q->escapeHTML(defined $_ ? $_ : '') } @$entry;
     print "<li><b>$who</b>: $what</li>\n";
 }
 print "</ul>\n";

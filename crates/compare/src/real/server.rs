@@ -1,12 +1,13 @@
-//! One server process and everything below it: started in a session of its own on a free loopback port,
-//! polled until it answers, stopped for sure. Dropping it ends it: SIGTERM, then SIGKILL for the whole
-//! tree, also while a panic unwinds. Should the parent itself be killed, the kernel sends SIGTERM.
+//! One server process and everything below it: started in a session of its own on a free loopback
+//! port, polled until it answers, stopped for sure. Dropping it ends it: SIGTERM, then SIGKILL for
+//! the whole tree, also while a panic unwinds. Should the parent itself be killed, the kernel sends
+//! SIGTERM.
 
 use std::{
     fs::{self, File},
     io,
     net::{SocketAddr, TcpListener},
-    os::unix::process::CommandExt,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -161,7 +162,8 @@ fn spawn(launch: &Launch, port: u16, scratch: &Path, cores: &[usize]) -> Result<
     command.args(&argv[1..]).stdin(Stdio::null()).stdout(output).stderr(errors);
     command.envs(launch.env.iter().map(|(key, value)| (key, fill(value))));
     let cores = cores.to_vec();
-    // SAFETY: between fork and exec only calls that are safe there: setsid, prctl, sched_setaffinity.
+    // SAFETY: between fork and exec only calls that are safe there: setsid, prctl,
+    // sched_setaffinity.
     unsafe {
         command.pre_exec(move || {
             libc::setsid();
@@ -189,6 +191,11 @@ fn scratch_folder() -> io::Result<PathBuf> {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("drom-compare-{}-{number}", std::process::id()));
     fs::create_dir_all(&folder)?;
+    // SAFETY: takes nothing, touches no memory of ours.
+    if unsafe { libc::geteuid() } == 0 {
+        // A server that is started by root gives its workers to another user; they write here too.
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777))?;
+    }
     Ok(folder)
 }
 
@@ -241,9 +248,11 @@ mod tests {
     /// Ignores SIGTERM in the shell, so that only the sweep over the tree ends it.
     fn perl_server(status: &str) -> Launch {
         let script = format!(
-            "use IO::Socket::INET; my $l = IO::Socket::INET->new(LocalAddr => '127.0.0.1:{{port}}', \
+            "use IO::Socket::INET; my $l = IO::Socket::INET->new(LocalAddr => \
+                '127.0.0.1:{{port}}', \
              Listen => 5, ReuseAddr => 1) or die; while (my $c = $l->accept) {{ <$c>; print $c \
-             \"HTTP/1.1 {status}\\r\\nContent-Length: 2\\r\\nConnection: close\\r\\n\\r\\nok\"; close $c }}"
+             \"HTTP/1.1 {status}\\r\\nContent-Length: 2\\r\\nConnection: close\\r\\n\\r\\nok\"; \
+             close $c }}"
         );
         let shell = format!("perl -e '{}' & wait", script.replace('\'', "'\\''"));
         launch(["sh", "-c", &shell].map(str::to_owned).to_vec())

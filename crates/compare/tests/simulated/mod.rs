@@ -1,6 +1,8 @@
 //! A simulated world: virtual clock, servers with a known true speed, noise as on a shared machine
 //! (slow environment, level of each start, slices), and faults that are planted by name.
 
+#![allow(dead_code, reason = "each test file uses its part of the world")]
+
 use std::{
     collections::BTreeMap,
     path::Path,
@@ -151,7 +153,7 @@ impl SimWorld {
             }
             Fault::IdleConnections => outcome.accounted_time = outcome.connection_time.mul_f64(0.8),
             Fault::Recycling => self.servers.get_mut(&id).expect("alive").first_pid += 1,
-            Fault::Leak => self.servers.get_mut(&id).expect("alive").pss += 8_000_000,
+            Fault::Leak => self.servers.get_mut(&id).expect("alive").pss += 12_000_000,
             _ => {}
         }
     }
@@ -182,7 +184,7 @@ impl Servers for SimWorld {
         if self.hits(&name, Fault::BimodalStart) && self.rng.unit() < 0.5 {
             level *= 0.75;
         }
-        if self.fault == Fault::BaselineUnlikeItself && id % 2 == 0 {
+        if self.fault == Fault::BaselineUnlikeItself && id.is_multiple_of(2) {
             level *= 0.8;
         }
         let first_pid = (id * 100) as i32;

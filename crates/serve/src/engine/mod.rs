@@ -90,6 +90,8 @@ pub struct Engine {
     pub master_gone: bool,
     pub retire: bool,
     can_run_perl: bool,
+    /// Somebody wants this thread to look around.
+    attention: bool,
     files: respond::FileCache,
 }
 
@@ -138,6 +140,7 @@ impl Engine {
             master_gone: false,
             retire: false,
             can_run_perl: true,
+            attention: false,
             files: respond::FileCache::default(),
             setup,
         };
@@ -149,10 +152,6 @@ impl Engine {
     /// Nothing left that would be lost.
     pub fn is_empty(&self) -> bool {
         self.count == 0
-    }
-
-    pub fn connection_count(&self) -> usize {
-        self.count
     }
 
     /// Whether this thread can run Perl. Without it ready requests go to idle workers, and the inbox is
@@ -176,6 +175,9 @@ impl Engine {
         loop {
             if let Some(job) = self.next_waiting() {
                 return Ok(Turn::Job(job));
+            }
+            if std::mem::take(&mut self.attention) {
+                return Ok(Turn::Idle);
             }
             if let Some(index) = self.again.pop_front() {
                 if let Some(job) = self.look_again(index) {
@@ -238,7 +240,10 @@ impl Engine {
         match token & token::KIND {
             token::LISTENER => self.accept((token & 0xffff) as usize),
             token::INBOX => return self.receive(),
-            token::KICK => sys::unkick(self.setup.kick),
+            token::KICK => {
+                sys::unkick(self.setup.kick);
+                self.attention = true;
+            }
             token::LIFELINE => {
                 self.master_gone = true;
                 // The master is gone: nobody will accept what waits in the queue, and nobody replaces us.

@@ -10,9 +10,12 @@ use DBI ();
 my $dbh;
 
 # One connection per worker, opened by the first request: a handle must not cross a fork.
+# Under SetHandler modperl %ENV has only what was there at startup; the request's environment has the rest.
 sub database {
+    my $r = shift;
     return $dbh if $dbh && $dbh->ping;
-    my $folder = $ENV{LADDER_DATA} || '/tmp';
+    my $folder = $r->subprocess_env('LADDER_DATA') || $ENV{LADDER_DATA}
+        or die "LADDER_DATA does not name a folder\n";
     $dbh = DBI->connect("dbi:SQLite:dbname=$folder/guestbook.db", '', '',
         { RaiseError => 1, AutoCommit => 1 });
     $dbh->sqlite_busy_timeout(5_000);
@@ -24,7 +27,7 @@ sub database {
 sub handler {
     my $r    = shift;
     my $q    = CGI->new($r);
-    my $dbh  = database();
+    my $dbh  = database($r);
     my $name = $q->param('name');
     my $message = $q->param('message');
     if (defined $name && length $name) {
@@ -38,7 +41,7 @@ sub handler {
     $r->print(qq{<form method="get"><input name="name"><input name="message">}
         . qq{<button>Sign</button></form>\n<ul>\n});
     for my $entry (@$entries) {
-        my ($who, $what) = map { CGI::escapeHTML(defined $_ ? $_ : '') } @$entry;
+        my ($who, $what) = map { $q->escapeHTML(defined $_ ? $_ : '') } @$entry;
         $r->print("<li><b>$who</b>: $what</li>\n");
     }
     $r->print("</ul>\n");

@@ -1,5 +1,6 @@
-//! Ctrl-C and SIGTERM ask an experiment to end: the block that runs is dropped, the finished ones are
-//! kept and printed. Servers are in sessions of their own, so the terminal's signal does not reach them.
+//! Ctrl-C and SIGTERM ask an experiment to end: the block that runs is dropped, the finished ones
+//! are kept and printed. Servers are in sessions of their own, so the terminal's signal does not
+//! reach them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,8 +9,8 @@ pub static STOP: AtomicBool = AtomicBool::new(false);
 
 pub fn on_interrupt() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: the zeroed sigaction is a valid one (no flags, empty mask); the handler only stores to
-        // an atomic, which is safe at any point.
+        // SAFETY: the zeroed sigaction is a valid one (no flags, empty mask); the handler only
+        // stores to an atomic, which is safe at any point.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_signal as *const () as usize;

@@ -1,0 +1,90 @@
+//! A simulated experiment through the store and every output: snapshots, the same bytes again, and
+//! a page that needs no network.
+
+mod simulated;
+
+use std::{path::Path, sync::atomic::AtomicBool};
+
+use drom_compare::analyse;
+use drom_report::{Style, csv, html, json, markdown, text};
+use drom_store::{Run, Writer};
+use simulated::{Fault, Kept, SimWorld, plan};
+
+/// A stored run: `b` is 1.5 times as fast, and one slice in ten of it has wrong bodies when asked
+/// for.
+fn stored(root: &Path, fault: Fault) -> Run {
+    let plan = plan("title = \"A <race>\"\nblocks = { min = 6, max = 6 }", "rounds = 2");
+    let mut world = SimWorld::new(4, fault);
+    world.speed.insert("b".to_owned(), 15_000.0);
+    let mut kept = Kept { keep_latencies: true, ..Kept::default() };
+    let stop = AtomicBool::new(false);
+    let end = drom_compare::run(&plan, 4, "test", &mut world, &mut kept, &stop).expect("it runs");
+    let mut manifest = kept.manifest.expect("it began");
+    manifest.started_unix_s = 1_772_874_301;
+    let mut writer = Writer::create_in(root, &manifest).expect("a new folder");
+    for (block, latencies) in kept.blocks.iter().zip(&kept.latencies) {
+        writer.block(block, latencies).expect("written");
+    }
+    Run::open(&writer.end(&end).expect("ended")).expect("opened")
+}
+
+#[test]
+fn the_outputs_are_those_of_the_snapshots() {
+    let root = tempfile::tempdir().expect("scratch");
+    let run = stored(root.path(), Fault::None);
+    let findings = analyse(&run);
+    same_as("race.txt", &text(&run, &findings, Style { colours: false }));
+    same_as("race.md", &markdown(&run, &findings));
+    same_as("race.csv", &csv(&run));
+    let faulty = stored(root.path(), Fault::WrongBody);
+    same_as("faulty.txt", &text(&faulty, &analyse(&faulty), Style { colours: false }));
+}
+
+#[test]
+fn a_run_renders_to_the_same_bytes_again() {
+    let root = tempfile::tempdir().expect("scratch");
+    let run = stored(root.path(), Fault::None);
+    let again = Run::find(root.path(), "sim-2026").expect("by the beginning of its name");
+    let both = |run: &Run| (html(run, &analyse(run)), json(run, &analyse(run)), csv(run));
+    assert!(both(&run) == both(&again));
+}
+
+#[test]
+fn the_page_needs_no_network_and_escapes_what_it_quotes() {
+    let root = tempfile::tempdir().expect("scratch");
+    let run = stored(root.path(), Fault::WrongBody);
+    let page = html(&run, &analyse(&run));
+    for word in ["http://", "https://", "src=", "@import", "url("] {
+        assert!(!page.contains(word), "{word}");
+    }
+    assert!(page.contains("A &lt;race&gt;") && !page.contains("<race>"));
+    assert!(page.len() < 500_000, "{} bytes", page.len());
+    for slice in run.blocks.iter().flat_map(|block| &block.slices) {
+        assert!(page.contains(&format!("id=\"{}\"", slice.id)), "{} cannot be reached", slice.id);
+    }
+}
+
+#[test]
+fn json_says_verdict_and_interval() {
+    let root = tempfile::tempdir().expect("scratch");
+    let run = stored(root.path(), Fault::None);
+    let value: serde_json::Value =
+        serde_json::from_str(&json(&run, &analyse(&run))).expect("valid JSON");
+    assert_eq!(value["schema"], "drom.compare/1");
+    let row = &value["findings"]["groups"][0]["rows"][1];
+    assert_eq!(row["verdict"]["verdict"], "faster");
+    let ratio = |key: &str| row["ratio"][key].as_f64().expect("a number");
+    assert!(ratio("low") < 1.5 && 1.5 < ratio("high") && ratio("low") > 1.3, "{row}");
+}
+
+/// `SNAP_UPDATE=1` writes them anew.
+fn same_as(name: &str, found: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots");
+    let path = folder.join(name);
+    if std::env::var_os("SNAP_UPDATE").is_some() {
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(&path, found).expect("writable");
+    }
+    let expected = std::fs::read_to_string(&path).expect("a snapshot");
+    assert!(expected == found, "{name} differs; SNAP_UPDATE=1 renews it. Now:\n{found}");
+}

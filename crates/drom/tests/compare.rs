@@ -1,0 +1,127 @@
+//! `drom compare` and `drom report` from outside, with small servers in Perl: a whole run, Ctrl-C in the
+//! middle of one, and a plan that is wrong.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+/// Answers one connection at a time, keep-alive or not, with the body that it is given.
+const SERVER: &str = r#"
+use strict; use IO::Socket::INET;
+my ($port, $body) = @ARGV;
+my $l = IO::Socket::INET->new(LocalAddr => "127.0.0.1:$port", Listen => 9, ReuseAddr => 1) or die $!;
+while (my $c = $l->accept) {
+    while (defined(my $line = <$c>)) {
+        my $close = 0;
+        while ($line =~ /\S/) { $close = 1 if $line =~ /^connection: close/i; $line = <$c> // last }
+        syswrite $c, "HTTP/1.1 200 OK\r\nContent-Length: " . length($body) . "\r\n\r\n$body";
+        last if $close;
+    }
+}
+"#;
+
+fn plan(folder: &Path, second_body: &str) -> std::path::PathBuf {
+    fs::write(folder.join("server.pl"), SERVER).expect("written");
+    let variant = |name: &str, body: &str| {
+        format!(
+            "[[variant]]\nname = \"{name}\"\nurl = \"/\"\n\
+             command = [\"perl\", \"{{plan_dir}}/server.pl\", \"{{port}}\", \"{body}\"]\n"
+        )
+    };
+    let text = format!(
+        "name = \"cli\"\nbaseline = \"a\"\nplacement = \"shared\"\nblocks = {{ min = 6, max = 6 }}\n\
+         [load]\nconnections = 1\nslice = \"60ms\"\nwarmup = \"10ms\"\n{}{}",
+        variant("a", "hello"),
+        variant("b", second_body)
+    );
+    let path = folder.join("plan.toml");
+    fs::write(&path, text).expect("written");
+    path
+}
+
+fn drom(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
+    command.args(args).env("DROM_RUNS", folder.join("runs")).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Processes whose command line names this folder.
+fn left_behind(folder: &Path) -> Vec<String> {
+    let folder = folder.display().to_string();
+    let processes = fs::read_dir("/proc").expect("/proc").flatten();
+    processes
+        .filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok())
+        .filter(|line| line.contains(&folder) && line.contains("server.pl"))
+        .collect()
+}
+
+#[test]
+fn a_run_is_measured_kept_and_rendered_to_the_same_bytes() {
+    let folder = tempfile::tempdir().expect("scratch");
+    let plan = plan(folder.path(), "hello");
+    let out =
+        drom(folder.path(), &["compare", &plan.display().to_string()]).output().expect("runs");
+    let (text, news) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    // A machine this busy may well call the A/A pair different: that is status 3, not a failure.
+    assert!(matches!(out.status.code(), Some(0 | 3)), "{news}");
+    assert!(text.contains("a (again)") && text.contains("MB/worker"), "{text}");
+    assert!(news.contains("block 6 of 6 done"), "{news}");
+    assert!(left_behind(folder.path()).is_empty(), "{:?}", left_behind(folder.path()));
+
+    let list = drom(folder.path(), &["report"]).output().expect("runs").stdout;
+    let name = String::from_utf8_lossy(&list).split_whitespace().next().expect("a run").to_owned();
+    let again = folder.path().join("again.html");
+    let rendered = drom(folder.path(), &["report", &name, "--html", &again.display().to_string()]);
+    assert!({ rendered }.output().expect("runs").status.success());
+    let first = fs::read(folder.path().join("runs").join(&name).join("report.html")).expect("page");
+    assert!(first == fs::read(&again).expect("page again"));
+    let rows = drom(folder.path(), &["report", &name, "--csv"]).output().expect("runs").stdout;
+    assert!(String::from_utf8_lossy(&rows).lines().count() > 6 * 3);
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_finished_and_leaves_no_process() {
+    let folder = tempfile::tempdir().expect("scratch");
+    let plan = plan(folder.path(), "hello");
+    let text = fs::read_to_string(&plan).expect("plan").replace("60ms", "700ms");
+    fs::write(&plan, text).expect("written");
+    let child =
+        drom(folder.path(), &["compare", &plan.display().to_string()]).spawn().expect("runs");
+    let blocks = || -> Option<usize> {
+        let run = fs::read_dir(folder.path().join("runs")).ok()?.flatten().next()?;
+        Some(fs::read_to_string(run.path().join("blocks.jsonl")).ok()?.lines().count())
+    };
+    for _ in 0..600 {
+        if blocks().is_some_and(|count| count >= 1) {
+            break;
+        }
+        drom_observe::clock::sleep(Duration::from_millis(50));
+    }
+    // SAFETY: a signal to the process that this test started.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    let out = child.wait_with_output().expect("ends");
+    assert_eq!(out.status.code(), Some(130), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(String::from_utf8_lossy(&out.stdout).contains("stopped: only finished blocks count"));
+    assert!(left_behind(folder.path()).is_empty(), "{:?}", left_behind(folder.path()));
+}
+
+#[test]
+fn servers_that_answer_differently_and_wrong_plans_are_refused() {
+    let folder = tempfile::tempdir().expect("scratch");
+    let plan = plan(folder.path(), "goodbye");
+    let path = plan.display().to_string();
+    let out = drom(folder.path(), &["compare", &path]).output().expect("runs");
+    let news = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(1), "{news}");
+    assert!(news.contains("goodbye") && news.contains("same_answer"), "{news}");
+    assert!(left_behind(folder.path()).is_empty());
+
+    let text = fs::read_to_string(&plan).expect("plan").replace("baseline", "bassline");
+    fs::write(&plan, text).expect("written");
+    let out = drom(folder.path(), &["compare", &path]).output().expect("runs");
+    assert_eq!(out.status.code(), Some(2), "{}", String::from_utf8_lossy(&out.stderr));
+}

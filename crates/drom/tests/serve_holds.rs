@@ -1,0 +1,388 @@
+//! What must hold whatever happens (issue: "It must hold"), against the real server.
+
+mod support;
+
+use std::{
+    io::{Read, Write},
+    time::{Duration, Instant},
+};
+
+use support::{Client, Server, alive, eventually, kill};
+
+const WORKERS_2: &str = "StartServers 2\nMinSpareServers 1\nMaxSpareServers 3\nMaxRequestWorkers 2\n";
+const HELLO: &str = "print \"Content-type: text/plain\\n\\nHello, world!\\n\";\n";
+const SLEEP: &str = "print \"Content-type: text/plain\\n\\n\"; select undef, undef, undef, $ENV{QUERY_STRING}; \
+    print \"slept $$\\n\";\n";
+const PID: &str = "print \"Content-type: text/plain\\n\\n$$\\n\";\n";
+
+fn p99(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[(times.len() * 99).div_ceil(100) - 1]
+}
+
+#[test]
+fn connections_of_a_stuck_worker_keep_answering() {
+    let server = Server::start(WORKERS_2, &[("perl/hello.pl", HELLO), ("perl/sleep.pl", SLEEP)]);
+    let mut clients: Vec<Client> = (0..200).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        assert_eq!(client.get("/registry/hello.pl").text(), "Hello, world!\n");
+    }
+    let mut slow = clients.swap_remove(100);
+    slow.send("GET /registry/sleep.pl?5 HTTP/1.1\r\nHost: x\r\n\r\n");
+    let start = Instant::now();
+    std::thread::sleep(Duration::from_millis(20));
+    let mut times = Vec::new();
+    while start.elapsed() < Duration::from_secs(3) {
+        for client in &mut clients {
+            let sent = Instant::now();
+            assert_eq!(client.get("/registry/hello.pl").text(), "Hello, world!\n");
+            times.push(sent.elapsed());
+        }
+    }
+    let limit = Duration::from_millis(10);
+    assert!(p99(times.clone()) <= limit, "p99 {:?} of {}", p99(times.clone()), times.len());
+    assert!(start.elapsed() < Duration::from_secs(5), "the slow request still ran");
+    assert!(slow.answer().unwrap().text().starts_with("slept"));
+}
+
+#[test]
+fn idle_connections_cost_little_and_hold_nobody() {
+    raise_descriptor_limit();
+    let server = Server::start(WORKERS_2, &[("perl/hello.pl", HELLO)]);
+    server.get("/registry/hello.pl");
+    let before = workers_memory(&server);
+    let mut clients: Vec<Client> = (0..5000).map(|_| server.connect()).collect();
+    for client in clients.iter_mut().step_by(10) {
+        client.get("/registry/hello.pl");
+    }
+    let used = workers_memory(&server).saturating_sub(before);
+    assert!(used <= 5000 * 4096, "{} bytes a connection", used / 5000);
+    let mut other = server.connect();
+    let mut times = Vec::new();
+    for _ in 0..500 {
+        let sent = Instant::now();
+        assert_eq!(other.get("/registry/hello.pl").status, 200);
+        times.push(sent.elapsed());
+    }
+    assert!(p99(times.clone()) < Duration::from_millis(20), "{:?}", p99(times));
+}
+
+fn workers_memory(server: &Server) -> u64 {
+    let pss = |pid: i32| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+        let line = text.lines().find(|l| l.starts_with("Private_Dirty:")).map(str::to_owned);
+        line.and_then(|l| l.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0) * 1024
+    };
+    server.descendants().into_iter().map(pss).sum()
+}
+
+fn raise_descriptor_limit() {
+    // SAFETY: the record is a local.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        limit.rlim_cur = limit.rlim_max;
+        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+    }
+}
+
+#[test]
+fn slow_senders_and_readers_hold_no_worker() {
+    const BIG: &str = "print \"Content-type: text/plain\\n\\n\", 'x' x 3_000_000;\n";
+    let files = [("perl/hello.pl", HELLO), ("perl/big.pl", BIG)];
+    let server = Server::start(WORKERS_2, &files);
+    let request = b"GET /registry/hello.pl HTTP/1.1\r\n\r\n";
+    let mut senders: Vec<Client> = (0..100).map(|_| server.connect()).collect();
+    let mut readers: Vec<Client> = (0..100).map(|_| server.connect()).collect();
+    for reader in &mut readers {
+        reader.send("GET /registry/big.pl HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    // One byte each, over and over: the seconds between are what a slow network adds, not the server.
+    let line = format!("GET /registry/hello.pl HTTP/1.1\r\nHost: slow\r\n\r\n");
+    let _ = request;
+    let bytes = line.as_bytes();
+    let mut worst = Duration::ZERO;
+    for byte in &bytes[..bytes.len() - 1] {
+        for sender in &mut senders {
+            sender.stream.write_all(&[*byte]).unwrap();
+        }
+        for reader in &mut readers {
+            let mut one = [0];
+            reader.stream.read_exact(&mut one).unwrap();
+        }
+        let sent = Instant::now();
+        assert_eq!(server.get("/registry/hello.pl").status, 200);
+        worst = worst.max(sent.elapsed());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(worst < Duration::from_millis(500), "a free worker answers at once, this took {worst:?}");
+    for sender in &mut senders {
+        sender.stream.write_all(b"\n").unwrap();
+        assert_eq!(sender.answer().unwrap().text(), "Hello, world!\n");
+    }
+}
+
+/// Starts a request that sleeps and returns its connection and its worker.
+fn stuck(server: &Server, path: &str) -> (Client, i32) {
+    let before: Vec<i32> = server.descendants();
+    let mut client = server.connect();
+    client.send(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    let file = server.path("stuck.pid");
+    assert!(eventually(Duration::from_secs(5), || std::fs::read_to_string(&file).is_ok_and(|t| t.ends_with('\n'))));
+    let pid = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(before.contains(&pid), "the worker was there before");
+    (client, pid)
+}
+
+const STUCK: &str = "open my $f, '>', '{}/stuck.pid' or die; print $f \"$$\\n\"; close $f;\n\
+    select undef, undef, undef, 10; # line two\n\
+    print \"Content-type: text/plain\\n\\nwoke\\n\";\n";
+
+#[test]
+fn a_crashed_worker_loses_only_its_request() {
+    let server = Server::start(WORKERS_2, &[("perl/hello.pl", HELLO), ("perl/stuck.pl", STUCK)]);
+    let mut others: Vec<Client> = (0..50).map(|_| server.connect()).collect();
+    for other in &mut others {
+        other.get("/registry/hello.pl");
+    }
+    let (mut victim, pid) = stuck(&server, "/registry/stuck.pl");
+    kill(pid, libc::SIGSEGV);
+    let died = Instant::now();
+    let answer = victim.answer().expect("the handler of the signal answers");
+    assert!(matches!(answer.status, 500 | 502), "{}", answer.head);
+    for other in &mut others {
+        assert_eq!(other.get("/registry/hello.pl").text(), "Hello, world!\n");
+    }
+    assert!(died.elapsed() < Duration::from_secs(3));
+    assert!(eventually(Duration::from_secs(3), || !alive(pid)));
+    assert!(server.logged("/registry/stuck.pl"), "the log names the request");
+    assert!(server.logged("stuck.pl:2"), "and the line of Perl: {}", server.error_log());
+}
+
+#[test]
+fn a_killed_worker_is_replaced_at_once() {
+    let server = Server::start(WORKERS_2, &[("perl/pid.pl", PID), ("perl/stuck.pl", STUCK)]);
+    let (mut victim, pid) = stuck(&server, "/registry/stuck.pl");
+    let before = server.descendants();
+    kill(pid, libc::SIGKILL);
+    let killed = Instant::now();
+    let replaced = eventually(Duration::from_secs(2), || {
+        server.descendants().iter().any(|p| !before.contains(p))
+    });
+    let took = killed.elapsed();
+    assert!(replaced && took < Duration::from_millis(50 + 100), "a new worker after {took:?}");
+    assert!(victim.is_closed());
+    assert_eq!(server.get("/registry/pid.pl").status, 200);
+    assert!(server.logged("was killed by signal 9"));
+    assert!(server.logged("/registry/stuck.pl"));
+}
+
+#[test]
+fn a_request_that_runs_too_long_is_stopped_with_its_stack() {
+    let deep = "sub inner { while (1) { $x++ } } # line one\nsub outer { inner(2) }\n\
+        print \"Content-type: text/plain\\n\\n\"; outer(1);\n";
+    let swallow = "while (1) { eval { select undef, undef, undef, 5 } }\n";
+    let config = format!("{WORKERS_2}DromRequestTimeout 1\n");
+    let files = [
+        ("perl/deep.pl", deep),
+        ("perl/swallow.pl", swallow),
+        ("perl/pid.pl", PID),
+        ("cgi-bin/sleep.pl", "#!/usr/bin/perl\nsleep 30;\n"),
+    ];
+    let server = Server::start(&config, &files);
+    let pid = server.get("/registry/pid.pl").text();
+    let start = Instant::now();
+    assert_eq!(server.get("/registry/deep.pl").status, 504);
+    assert!(start.elapsed() < Duration::from_millis(2500), "{:?}", start.elapsed());
+    assert!(server.logged("deep.pl line 1"), "{}", server.error_log());
+    assert!(server.logged("outer called at") || server.logged("::outer called"), "{}", server.error_log());
+    assert_eq!(server.get("/registry/pid.pl").text().is_empty(), pid.is_empty());
+    // An eval that swallows the stop cannot hold the worker for ever.
+    let start = Instant::now();
+    let answer = server.get("/registry/swallow.pl");
+    assert_eq!(answer.status, 504);
+    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    assert_eq!(server.get("/registry/pid.pl").status, 200);
+    // A CGI script too; its process goes.
+    let start = Instant::now();
+    assert_eq!(server.get("/cgi-bin/sleep.pl").status, 504);
+    assert!(start.elapsed() < Duration::from_secs(4));
+}
+
+#[test]
+fn a_worker_over_its_memory_limit_is_replaced_after_its_request() {
+    let grow = "our @keep; push @keep, 'x' x 80_000_000; print \"Content-type: text/plain\\n\\n$$\\n\";\n";
+    let config = "StartServers 1\nMinSpareServers 1\nMaxSpareServers 1\nMaxRequestWorkers 1\n\
+        DromWorkerMemoryLimit 64M\n";
+    let server = Server::start(config, &[("perl/grow.pl", grow), ("perl/pid.pl", PID)]);
+    let first = server.get("/registry/grow.pl").text();
+    let changed = eventually(Duration::from_secs(3), || server.get("/registry/pid.pl").text() != first);
+    assert!(changed, "the worker is another");
+    assert!(server.logged("DromWorkerMemoryLimit"));
+}
+
+#[test]
+fn scripts_that_end_badly_do_not_take_the_worker_along() {
+    let files = [
+        ("perl/die.pl", "die 'ouch';\n"),
+        ("perl/exit.pl", "print \"Content-type: text/plain\\n\\nbefore\\n\"; exit; print 'after';\n"),
+        ("perl/exit_eval.pl", "print \"Content-type: text/plain\\n\\n\"; eval { exit }; print 'after';\n"),
+        ("perl/syntax.pl", "my $x = ;\n"),
+        ("perl/warn.pl", "warn 'watch out'; print \"Content-type: text/plain\\n\\nwarned\";\n"),
+        ("perl/nohead.pl", "print 'no header at all';\n"),
+        ("perl/longhead.pl", "print 'X-Long: ', 'a' x 20_000, \"\\nContent-type: text/plain\\n\\nlong\";\n"),
+        ("perl/dump.pl", "CORE::dump();\n"),
+        ("perl/pid.pl", PID),
+    ];
+    let config = "StartServers 1\nMinSpareServers 1\nMaxSpareServers 1\nMaxRequestWorkers 1\n";
+    let server = Server::start(config, &files);
+    let pid = server.get("/registry/pid.pl").text();
+    for tier in ["registry", "perlrun"] {
+        let get = |name: &str| server.get(&format!("/{tier}/{name}.pl"));
+        assert_eq!(get("die").status, 500, "{tier}");
+        assert_eq!(get("exit").text(), "before\n", "{tier}");
+        assert_eq!(get("exit_eval").status, 200, "{tier}");
+        assert_eq!(get("syntax").status, 500, "{tier}");
+        assert_eq!(get("warn").text(), "warned", "{tier}");
+        assert_eq!(get("nohead").status, 500, "{tier}");
+        let long = get("longhead");
+        assert_eq!((long.status, long.text().as_str()), (200, "long"), "{tier}");
+        assert_eq!(long.header("X-Long").map(str::len), Some(20_000));
+    }
+    assert_eq!(server.get("/registry/pid.pl").text(), pid, "the same worker all the time");
+    assert!(server.logged("ouch at") && server.logged("watch out at") && server.logged("syntax error"));
+    let mut client = server.connect();
+    let answer = client.get("/registry/dump.pl");
+    assert_eq!(answer.status, 500);
+    assert!(eventually(Duration::from_secs(3), || {
+        let now = server.connect().get("/registry/pid.pl");
+        now.status == 200 && now.text() != pid
+    }));
+}
+
+#[test]
+fn a_script_edited_or_deleted_under_load() {
+    let server = Server::start(WORKERS_2, &[("perl/edit.pl", HELLO)]);
+    assert_eq!(server.get("/registry/edit.pl").text(), "Hello, world!\n");
+    for round in 0..20 {
+        let text = format!("print \"Content-type: text/plain\\n\\nround {round}\\n\";\n");
+        server.put("perl/edit.new", &text);
+        std::fs::rename(server.path("perl/edit.new"), server.path("perl/edit.pl")).unwrap();
+        assert_eq!(server.get("/registry/edit.pl").text(), format!("round {round}\n"));
+    }
+    std::fs::remove_file(server.path("perl/edit.pl")).unwrap();
+    assert_eq!(server.get("/registry/edit.pl").status, 404);
+}
+
+#[test]
+fn a_hundred_megabytes_each_way() {
+    let big = "print \"Content-type: text/plain\\n\\n\"; print 'x' x 1_000_000 for 1..100;\n";
+    let count = "my ($n, $b) = (0); while (my $got = read STDIN, $b, 65536) { $n += $got }\n\
+        print \"Content-type: text/plain\\n\\n$n\\n\";\n";
+    let cgi = |text: &str| format!("#!/usr/bin/perl\n{text}");
+    let (big_cgi, count_cgi) = (cgi(big), cgi(count));
+    let files = [
+        ("perl/big.pl", big),
+        ("perl/count.pl", count),
+        ("cgi-bin/big.pl", &big_cgi),
+        ("cgi-bin/count.pl", &count_cgi),
+    ];
+    let server = Server::start(WORKERS_2, &files);
+    let body = vec![b'y'; 100_000_000];
+    for tier in ["registry", "cgi-bin"] {
+        let answer = server.get(&format!("/{tier}/big.pl"));
+        assert_eq!((answer.status, answer.body.len()), (200, 100_000_000), "{tier}");
+        let answer = server.connect().post(&format!("/{tier}/count.pl"), &body);
+        assert_eq!(answer.text(), "100000000\n", "{tier}");
+    }
+}
+
+#[test]
+fn twenty_reloads_under_load_lose_nothing() {
+    let server = Server::start(
+        &format!("{WORKERS_2}PerlRequire {{}}/startup.pl\n"),
+        &[("perl/hello.pl", HELLO), ("startup.pl", "our $generation = 1; 1;\n")],
+    );
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let (requests, failures) = std::thread::scope(|scope| {
+        let load = |keep: bool| {
+            let (server, stop) = (&server, &stop);
+            scope.spawn(move || {
+                let (mut count, mut failed) = (0u32, Vec::new());
+                let mut client = server.connect();
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    if !keep {
+                        client = server.connect();
+                    }
+                    client.send("GET /registry/hello.pl HTTP/1.1\r\nHost: x\r\n\r\n");
+                    count += 1;
+                    match client.answer() {
+                        Some(answer) if answer.status == 200 => {
+                            if answer.header("Connection") == Some("close") {
+                                client = server.connect();
+                            }
+                        }
+                        other => {
+                            failed.push(format!("request {count} keep {keep}: {other:?}"));
+                            client = server.connect();
+                        }
+                    }
+                }
+                (count, failed)
+            })
+        };
+        let threads = [load(true), load(true), load(true), load(false)];
+        for _ in 0..20 {
+            let (status, said) = server.reload();
+            assert_eq!(status, 0, "{said}");
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        let results = threads.map(|t| t.join().unwrap());
+        let failures: Vec<String> = results.iter().flat_map(|r| r.1.clone()).collect();
+        (results.iter().map(|r| r.0).sum::<u32>(), failures)
+    });
+    assert!(failures.is_empty(), "of {requests}: {failures:?}");
+    assert!(requests > 100, "there was load: {requests}");
+}
+
+#[test]
+fn broken_start_up_code_leaves_the_old_code_serving() {
+    let server = Server::start(
+        &format!("{WORKERS_2}PerlRequire {{}}/startup.pl\n"),
+        &[("perl/hello.pl", HELLO), ("startup.pl", "1;\n")],
+    );
+    server.put("startup.pl", "my $x = ;\n1;\n");
+    let (status, said) = server.reload();
+    assert_eq!(status, 1);
+    assert!(said.contains("startup.pl") && said.contains("syntax error"), "{said}");
+    assert!(server.error_log().contains("syntax error"));
+    assert_eq!(server.get("/registry/hello.pl").status, 200);
+    server.put("startup.pl", "1;\n");
+    assert_eq!(server.reload().0, 0);
+    assert_eq!(server.get("/registry/hello.pl").status, 200);
+}
+
+#[test]
+fn terminate_finishes_what_runs_and_leaves_no_process() {
+    let mut server = Server::start(
+        WORKERS_2,
+        &[("perl/sleep.pl", SLEEP), ("cgi-bin/sleep.pl", "#!/usr/bin/perl\nsleep 1;\nprint \"Content-type: text/plain\\n\\ndone\\n\";\n")],
+    );
+    let mut slow = server.connect();
+    slow.send("GET /registry/sleep.pl?1 HTTP/1.1\r\nHost: x\r\n\r\n");
+    let mut cgi = server.connect();
+    cgi.send("GET /cgi-bin/sleep.pl HTTP/1.1\r\nHost: x\r\n\r\n");
+    let mut idle = server.connect();
+    std::thread::sleep(Duration::from_millis(200));
+    let family = server.descendants();
+    let reader = std::thread::spawn(move || (slow.answer(), cgi.answer()));
+    assert_eq!(server.terminate(), Some(0));
+    let (slow, cgi) = reader.join().unwrap();
+    assert!(slow.unwrap().text().starts_with("slept"));
+    assert_eq!(cgi.unwrap().text(), "done\n");
+    assert!(idle.is_closed());
+    let left = || family.iter().copied().filter(|&pid| alive(pid)).collect::<Vec<_>>();
+    assert!(eventually(Duration::from_secs(3), || left().is_empty()), "left: {:?}", left());
+    assert!(!server.path("pid").exists());
+}
