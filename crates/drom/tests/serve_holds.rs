@@ -9,7 +9,8 @@ use std::{
 
 use support::{Client, Server, alive, eventually, kill};
 
-const WORKERS_2: &str = "StartServers 2\nMinSpareServers 1\nMaxSpareServers 3\nMaxRequestWorkers 2\n";
+const WORKERS_2: &str =
+    "StartServers 2\nMinSpareServers 1\nMaxSpareServers 3\nMaxRequestWorkers 2\n";
 const HELLO: &str = "print \"Content-type: text/plain\\n\\nHello, world!\\n\";\n";
 const SLEEP: &str = "print \"Content-type: text/plain\\n\\n\"; select undef, undef, undef, $ENV{QUERY_STRING}; \
     print \"slept $$\\n\";\n";
@@ -115,7 +116,10 @@ fn slow_senders_and_readers_hold_no_worker() {
         worst = worst.max(sent.elapsed());
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(worst < Duration::from_millis(500), "a free worker answers at once, this took {worst:?}");
+    assert!(
+        worst < Duration::from_millis(500),
+        "a free worker answers at once, this took {worst:?}"
+    );
     for sender in &mut senders {
         sender.stream.write_all(b"\n").unwrap();
         assert_eq!(sender.answer().unwrap().text(), "Hello, world!\n");
@@ -128,7 +132,8 @@ fn stuck(server: &Server, path: &str) -> (Client, i32) {
     let mut client = server.connect();
     client.send(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
     let file = server.path("stuck.pid");
-    assert!(eventually(Duration::from_secs(5), || std::fs::read_to_string(&file).is_ok_and(|t| t.ends_with('\n'))));
+    assert!(eventually(Duration::from_secs(5), || std::fs::read_to_string(&file)
+        .is_ok_and(|t| t.ends_with('\n'))));
     let pid = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
     std::fs::remove_file(&file).unwrap();
     assert!(before.contains(&pid), "the worker was there before");
@@ -196,7 +201,11 @@ fn a_request_that_runs_too_long_is_stopped_with_its_stack() {
     assert_eq!(server.get("/registry/deep.pl").status, 504);
     assert!(start.elapsed() < Duration::from_millis(2500), "{:?}", start.elapsed());
     assert!(server.logged("deep.pl line 1"), "{}", server.error_log());
-    assert!(server.logged("outer called at") || server.logged("::outer called"), "{}", server.error_log());
+    assert!(
+        server.logged("outer called at") || server.logged("::outer called"),
+        "{}",
+        server.error_log()
+    );
     assert_eq!(server.get("/registry/pid.pl").text().is_empty(), pid.is_empty());
     // An eval that swallows the stop cannot hold the worker for ever.
     let start = Instant::now();
@@ -212,12 +221,14 @@ fn a_request_that_runs_too_long_is_stopped_with_its_stack() {
 
 #[test]
 fn a_worker_over_its_memory_limit_is_replaced_after_its_request() {
-    let grow = "our @keep; push @keep, 'x' x 80_000_000; print \"Content-type: text/plain\\n\\n$$\\n\";\n";
+    let grow =
+        "our @keep; push @keep, 'x' x 80_000_000; print \"Content-type: text/plain\\n\\n$$\\n\";\n";
     let config = "StartServers 1\nMinSpareServers 1\nMaxSpareServers 1\nMaxRequestWorkers 1\n\
         DromWorkerMemoryLimit 64M\n";
     let server = Server::start(config, &[("perl/grow.pl", grow), ("perl/pid.pl", PID)]);
     let first = server.get("/registry/grow.pl").text();
-    let changed = eventually(Duration::from_secs(3), || server.get("/registry/pid.pl").text() != first);
+    let changed =
+        eventually(Duration::from_secs(3), || server.get("/registry/pid.pl").text() != first);
     assert!(changed, "the worker is another");
     assert!(server.logged("DromWorkerMemoryLimit"));
 }
@@ -226,12 +237,21 @@ fn a_worker_over_its_memory_limit_is_replaced_after_its_request() {
 fn scripts_that_end_badly_do_not_take_the_worker_along() {
     let files = [
         ("perl/die.pl", "die 'ouch';\n"),
-        ("perl/exit.pl", "print \"Content-type: text/plain\\n\\nbefore\\n\"; exit; print 'after';\n"),
-        ("perl/exit_eval.pl", "print \"Content-type: text/plain\\n\\n\"; eval { exit }; print 'after';\n"),
+        (
+            "perl/exit.pl",
+            "print \"Content-type: text/plain\\n\\nbefore\\n\"; exit; print 'after';\n",
+        ),
+        (
+            "perl/exit_eval.pl",
+            "print \"Content-type: text/plain\\n\\n\"; eval { exit }; print 'after';\n",
+        ),
         ("perl/syntax.pl", "my $x = ;\n"),
         ("perl/warn.pl", "warn 'watch out'; print \"Content-type: text/plain\\n\\nwarned\";\n"),
         ("perl/nohead.pl", "print 'no header at all';\n"),
-        ("perl/longhead.pl", "print 'X-Long: ', 'a' x 20_000, \"\\nContent-type: text/plain\\n\\nlong\";\n"),
+        (
+            "perl/longhead.pl",
+            "print 'X-Long: ', 'a' x 20_000, \"\\nContent-type: text/plain\\n\\nlong\";\n",
+        ),
         ("perl/dump.pl", "CORE::dump();\n"),
         ("perl/pid.pl", PID),
     ];
@@ -251,7 +271,9 @@ fn scripts_that_end_badly_do_not_take_the_worker_along() {
         assert_eq!(long.header("X-Long").map(str::len), Some(20_000));
     }
     assert_eq!(server.get("/registry/pid.pl").text(), pid, "the same worker all the time");
-    assert!(server.logged("ouch at") && server.logged("watch out at") && server.logged("syntax error"));
+    assert!(
+        server.logged("ouch at") && server.logged("watch out at") && server.logged("syntax error")
+    );
     let mut client = server.connect();
     let answer = client.get("/registry/dump.pl");
     assert_eq!(answer.status, 500);
@@ -367,7 +389,13 @@ fn broken_start_up_code_leaves_the_old_code_serving() {
 fn terminate_finishes_what_runs_and_leaves_no_process() {
     let mut server = Server::start(
         WORKERS_2,
-        &[("perl/sleep.pl", SLEEP), ("cgi-bin/sleep.pl", "#!/usr/bin/perl\nsleep 1;\nprint \"Content-type: text/plain\\n\\ndone\\n\";\n")],
+        &[
+            ("perl/sleep.pl", SLEEP),
+            (
+                "cgi-bin/sleep.pl",
+                "#!/usr/bin/perl\nsleep 1;\nprint \"Content-type: text/plain\\n\\ndone\\n\";\n",
+            ),
+        ],
     );
     let mut slow = server.connect();
     slow.send("GET /registry/sleep.pl?1 HTTP/1.1\r\nHost: x\r\n\r\n");

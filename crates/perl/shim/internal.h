@@ -16,6 +16,7 @@ typedef struct {
     int flags;            /* its drom_run_flags */
     SV *request;          /* its $r, or NULL */
     HV *pnotes;           /* its pnotes, or NULL */
+    HV *outer_env;        /* the process's %ENV while the request has its own, or NULL */
     AV *cleanups;         /* pairs (code, argument), or NULL */
     AV *script_ends;      /* END blocks met while a script compiles, or NULL */
     volatile sig_atomic_t interrupted;
@@ -35,6 +36,8 @@ void drom_hook_processes(void);
 void drom_io_register(pTHX);
 void drom_io_open(pTHX);
 void drom_io_close(pTHX);
+HV *drom_env_own(pTHX_ int copy);
+void drom_env_restore(pTHX);
 void drom_env_fill(pTHX_ HV *env, uint64_t r);
 void drom_env_export(pTHX);
 

@@ -18,13 +18,22 @@ typedef void (*body_fn)(pTHX_ void *argument);
 
 /* ---- dying ------------------------------------------------------------------------------------ */
 
+static void evaluated(pTHX_ body_fn body, void *argument);
+
+/* An exception object: its string form, which is code of its class and may die itself. */
+static void stringify(pTHX_ void *argument) { sv_copypv(death, (SV *)argument); }
+
 static void set_death(pTHX_ drom_result *out, int end, SV *message)
 {
     if (!death)
         death = newSVpvs("");
-    sv_setsv(death, message);
-    if (SvROK(death)) /* an exception object: its string form, or its class */
-        sv_setsv(death, sv_2mortal(newSVpvf("%" SVf, SVfARG(message))));
+    if (SvROK(message)) {
+        SV *object = sv_2mortal(newSVsv(message));
+        sv_setpvf(death, "an exception of the class %s that cannot be shown as text", sv_reftype(SvRV(object), 1));
+        evaluated(aTHX_ stringify, object);
+    } else {
+        sv_setsv(death, message);
+    }
     STRLEN len;
     out->end = end;
     out->message = SvPV(death, len);
@@ -39,7 +48,7 @@ static void take_error(pTHX_ drom_result *out)
         out->end = DROM_TIMED_OUT;
         out->message = death ? SvPVX(death) : "timed out";
         out->message_len = death ? SvCUR(death) : 9;
-    } else if (SvTRUE_nomg(error)) {
+    } else if (SvROK(error) || SvTRUE_nomg(error)) { /* an object that calls itself false is a death too */
         set_death(aTHX_ out, DROM_DIED, error);
     }
 }
@@ -118,6 +127,7 @@ static void protect(pTHX_ body_fn body, void *argument, drom_result *out)
     switch (jump) {
     case 0:
         body(aTHX_ argument);
+        take_error(aTHX_ out); /* may run code of an exception's class */
         break;
     case 1: /* failure without an exit status */
         STATUS_ALL_FAILURE;
@@ -145,8 +155,6 @@ static void protect(pTHX_ body_fn body, void *argument, drom_result *out)
     }
     JMPENV_POP;
     if (out->end == DROM_EXITED && drom.timed_out)
-        out->end = DROM_RETURNED;
-    if (out->end == DROM_RETURNED)
         take_error(aTHX_ out);
     CLEAR_ERRSV();
 }
@@ -248,22 +256,36 @@ struct resolve {
 
 static CV *find_sub(pTHX_ SV *name) { return get_cv(SvPV_nolen(name), SvUTF8(name)); }
 
-/* The prototype attribute `method` asks for the class as first argument. */
-static int is_method(CV *cv) { return CvMETHOD(cv) ? DROM_METHOD : 0; }
+/* The attribute `method`, and in mod_perl 1 the prototype ($$), ask for the class as first argument. */
+static int is_method(CV *cv)
+{
+    const char *prototype = SvPOK(cv) ? CvPROTO(cv) : NULL;
+    return CvMETHOD(cv) || (prototype && strEQ(prototype, "$$")) ? DROM_METHOD : 0;
+}
+
+/* A method and the class that was named, which may have inherited it. Takes over the reference. */
+static SV *with_class(pTHX_ SV *cv, SV *class)
+{
+    AV *both = newAV();
+    av_push(both, cv);
+    av_push(both, newSV(0)); /* no END blocks */
+    av_push(both, newSVsv(class));
+    return (SV *)both;
+}
 
 /* "Foo::Bar" is Foo::Bar::handler when there is one, else the sub Foo::Bar; "Foo->bar" a method. */
 static void do_resolve(pTHX_ void *argument)
 {
     struct resolve *want = argument;
-    const char *arrow = ninstr(want->name, want->name + want->len, "->", "->" + 2);
-    SV *name = newSVpvn_flags(want->name, want->len, SVs_TEMP);
+    SV *name = newSVpvn_flags(want->name, want->len, SVs_TEMP); /* the host's text has no NUL */
+    const char *start = SvPVX(name), *arrow = strstr(start, "->");
     if (want->len > 4 && memEQ(want->name, "sub ", 4)) {
         SV *code = eval_pv(SvPV_nolen(name), TRUE);
         if (SvROK(code) && SvTYPE(SvRV(code)) == SVt_PVCV)
             want->found = SvREFCNT_inc(SvRV(code));
         return;
     }
-    SV *class = arrow ? newSVpvn_flags(want->name, arrow - want->name, SVs_TEMP) : name;
+    SV *class = arrow ? newSVpvn_flags(start, arrow - start, SVs_TEMP) : name;
     SV *method = arrow ? newSVpvf("%" SVf "::%s", SVfARG(class), arrow + 2) : newSVpvf("%" SVf "::handler", SVfARG(name));
     sv_2mortal(method);
     for (int round = 0; round < 2 && !want->found; round++) {
@@ -277,6 +299,10 @@ static void do_resolve(pTHX_ void *argument)
             CV *cv = find_sub(aTHX_ method);
             if (!cv || !(CvROOT(cv) || CvXSUB(cv)))
                 cv = find_sub(aTHX_ name);
+            HV *stash = gv_stashsv(name, 0);
+            GV *gv = (cv && (CvROOT(cv) || CvXSUB(cv))) || !stash ? NULL : gv_fetchmeth_pv(stash, "handler", -1, 0);
+            if (gv && isGV(gv)) /* inherited */
+                cv = GvCV(gv);
             if (cv && (CvROOT(cv) || CvXSUB(cv))) {
                 want->found = SvREFCNT_inc((SV *)cv);
                 *want->flags |= is_method(cv);
@@ -285,9 +311,11 @@ static void do_resolve(pTHX_ void *argument)
         if (!want->found && round == 0) { /* as mod_perl: load the module and look again */
             eval_sv(sv_2mortal(newSVpvf("require %" SVf, SVfARG(class))), G_SCALAR | G_DISCARD | G_EVAL);
             if (SvTRUE(ERRSV))
-                return;
+                croak_sv(sv_mortalcopy(ERRSV));
         }
     }
+    if (want->found && *want->flags & DROM_METHOD)
+        want->found = with_class(aTHX_ want->found, class);
     if (!want->found)
         Perl_croak(aTHX_ "there is no sub %" SVf " and no %" SVf, SVfARG(method), SVfARG(name));
 }
@@ -334,17 +362,17 @@ void *drom_resolve(const char *name, size_t len, int *flags, drom_result *out)
 struct compile {
     const drom_source *source;
     SV *found;
+    AV *outer_ends;
 };
 
 static void do_compile(pTHX_ void *argument)
 {
     struct compile *want = argument;
     SV *text = newSVpvn_flags(want->source->text, want->source->text_len, SVs_TEMP);
-    AV *outer = PL_endav;
     PL_endav = NULL;
-    eval_sv(text, G_SCALAR | G_DISCARD | G_EVAL | G_KEEPERR * 0);
+    eval_sv(text, G_SCALAR | G_DISCARD | G_EVAL);
     AV *ends = PL_endav;
-    PL_endav = outer;
+    PL_endav = want->outer_ends;
     if (SvTRUE(ERRSV)) {
         SvREFCNT_dec(ends);
         return;
@@ -363,7 +391,7 @@ static void do_compile(pTHX_ void *argument)
 void *drom_compile(const drom_source *source, drom_result *out)
 {
     dTHXa(drom_perl);
-    struct compile want = { source, NULL };
+    struct compile want = { source, NULL, PL_endav };
     char *home = NULL;
     if (source->directory) {
         home = getcwd(NULL, 0);
@@ -375,6 +403,7 @@ void *drom_compile(const drom_source *source, drom_result *out)
     ENTER;
     SAVETMPS;
     protect(aTHX_ do_compile, &want, out);
+    PL_endav = want.outer_ends; /* exit in a BEGIN block jumps past the end of do_compile */
     FREETMPS;
     LEAVE;
     if (home && chdir(home) != 0)
@@ -402,16 +431,31 @@ static CV *sub_of(SV *handler)
     return SvTYPE(handler) == SVt_PVAV ? (CV *)AvARRAY((AV *)handler)[0] : (CV *)handler;
 }
 
+/* Where stacks say that a handler was called. CGI::Carp and its like do not count an eval in a file of this
+ * name as the user's own, which decides whether fatalsToBrowser shows anything. */
+static COP *caller_place(pTHX)
+{
+    static COP place;
+    if (!CopFILE(&place)) {
+        place = PL_compiling;
+        CopFILE_set(&place, "drom/ModPerl/RegistryCooker.pm");
+        CopSTASH_set(&place, PL_defstash);
+        CopLINE_set(&place, 1);
+    }
+    return &place;
+}
+
 static void do_run(pTHX_ void *argument)
 {
     struct run *run = argument;
     CV *cv = sub_of(run->handler);
     dSP;
+    PL_curcop = caller_place(aTHX);
     ENTER;
     SAVETMPS;
     PUSHMARK(SP);
     if (run->flags & DROM_METHOD)
-        XPUSHs(sv_2mortal(newSVhek(HvNAME_HEK(GvSTASH(CvGV(cv))))));
+        XPUSHs(AvARRAY((AV *)run->handler)[2]);
     XPUSHs(drom.request);
     PUTBACK;
     int count = call_sv((SV *)cv, G_SCALAR | G_EVAL);
@@ -439,7 +483,7 @@ static void do_ends(pTHX_ void *argument)
 
 static void run_ends(pTHX_ SV *handler, drom_result *out)
 {
-    if (SvTYPE(handler) != SVt_PVAV || av_count((AV *)handler) < 2 || drom.timed_out)
+    if (SvTYPE(handler) != SVt_PVAV || av_count((AV *)handler) != 2 || drom.timed_out)
         return;
     drom_result ended;
     protect(aTHX_ do_ends, SvRV(AvARRAY((AV *)handler)[1]), &ended);
@@ -449,26 +493,20 @@ static void run_ends(pTHX_ SV *handler, drom_result *out)
 
 /* What a script may change and the next request must not see: restored on every way out. */
 struct kept {
-    HV *env;
     SV *rs;
     SV *ors;
     SV *ofs;
-    U8 stdout_flags;
     char *home;
 };
 
 static void keep(pTHX_ struct kept *kept, uint64_t r, int flags, const char *directory)
 {
-    kept->env = NULL;
     kept->home = NULL;
     kept->rs = SvREFCNT_inc(PL_rs);
     kept->ors = SvREFCNT_inc(PL_ors_sv);
-    kept->ofs = SvREFCNT_inc(GvSVn(PL_ofsgv));
-    if (flags & DROM_SETUP_ENV) {
-        kept->env = GvHV(PL_envgv);
-        GvHV(PL_envgv) = newHV();
-        drom_env_fill(aTHX_ GvHV(PL_envgv), r);
-    }
+    kept->ofs = newSVsv(GvSVn(PL_ofsgv));
+    if (flags & DROM_SETUP_ENV)
+        drom_env_fill(aTHX_ drom_env_own(aTHX_ 0), r);
     if (flags & DROM_SCRIPT_IO)
         drom_io_open(aTHX);
     if (directory && *directory) {
@@ -482,10 +520,7 @@ static void restore(pTHX_ struct kept *kept, int flags)
 {
     if (flags & DROM_SCRIPT_IO)
         drom_io_close(aTHX);
-    if (kept->env) {
-        SvREFCNT_dec(GvHV(PL_envgv));
-        GvHV(PL_envgv) = kept->env;
-    }
+    drom_env_restore(aTHX);
     if (PL_rs != kept->rs) {
         SV *rs = get_sv("/", GV_ADD);
         sv_setsv_mg(rs, kept->rs);
@@ -496,10 +531,17 @@ static void restore(pTHX_ struct kept *kept, int flags)
         PL_ors_sv = SvREFCNT_inc(kept->ors);
     }
     SvREFCNT_dec(kept->ors);
+    sv_setsv(GvSVn(PL_ofsgv), kept->ofs);
     SvREFCNT_dec(kept->ofs);
     if (kept->home && chdir(kept->home) != 0)
         _exit(1); /* a worker in an unknown folder must not serve */
     free(kept->home);
+}
+
+static void forget_pnotes(pTHX)
+{
+    SvREFCNT_dec(drom.pnotes);
+    drom.pnotes = NULL;
 }
 
 void drom_run(void *handler, uint64_t r, int flags, const char *directory, drom_result *out)
@@ -514,6 +556,7 @@ void drom_run(void *handler, uint64_t r, int flags, const char *directory, drom_
     drom.request = drom_request_object(aTHX_ flags & DROM_MOD_PERL_1 ? "Apache" : "Apache2::RequestRec");
     keep(aTHX_ &kept, r, flags, directory);
     protect(aTHX_ do_run, &run, out);
+    PL_curcop = &PL_compiling;
     run_ends(aTHX_ handler, out);
     if (out->end == DROM_RETURNED)
         out->status = run.status;
@@ -521,11 +564,9 @@ void drom_run(void *handler, uint64_t r, int flags, const char *directory, drom_
     restore(aTHX_ &kept, flags);
     SvREFCNT_dec(drom.request);
     drom.request = NULL;
-    if (drom.pnotes) {
-        SvREFCNT_dec(drom.pnotes);
-        drom.pnotes = NULL;
-    }
     out->cleanups = drom.cleanups != NULL;
+    if (!out->cleanups) /* else they see them */
+        forget_pnotes(aTHX);
     drom.flags = 0;
     if (!out->cleanups)
         drom.current = 0;
@@ -565,6 +606,7 @@ void drom_cleanup(uint64_t r, drom_result *out)
     SvREFCNT_dec(list);
     SvREFCNT_dec(drom.request);
     drom.request = NULL;
+    forget_pnotes(aTHX);
     SvREFCNT_dec(drom.cleanups); /* a cleanup that registers a cleanup: not run, as in APR */
     drom.cleanups = NULL;
     drom.current = 0;

@@ -13,7 +13,6 @@
 /* ---- the layer -------------------------------------------------------------------------------- */
 
 static PerlIO *out_stream, *in_stream; /* ours while open; NULL once a script closed them */
-static int closing;
 
 static IV layer_pushed(pTHX_ PerlIO *f, const char *mode, SV *arg, PerlIO_funcs *tab)
 {
@@ -34,11 +33,11 @@ static IV layer_popped(pTHX_ PerlIO *f)
 
 static SSize_t layer_write(pTHX_ PerlIO *f, const void *bytes, Size_t count)
 {
-    PERL_UNUSED_ARG(f);
     int failed = drom.current ? drom.host->print(drom.current, bytes, count) : EBADF;
     if (!failed)
         return count;
     errno = failed;
+    PerlIOBase(f)->flags |= PERLIO_F_ERROR; /* print() looks at this, not at the count */
     return -1;
 }
 
@@ -55,9 +54,11 @@ static SSize_t layer_read(pTHX_ PerlIO *f, void *into, Size_t room)
     return got;
 }
 
+static int leaving; /* the end of a script is no reason to send what may still fit into one answer */
+
 static IV layer_flush(pTHX_ PerlIO *f)
 {
-    if (drom.current && !closing && f == out_stream && PerlIOBase(f)->flags & PERLIO_F_CANWRITE)
+    if (drom.current && !leaving && f == out_stream && PerlIOBase(f)->flags & PERLIO_F_CANWRITE)
         drom.host->flush(drom.current);
     return 0;
 }
@@ -172,8 +173,8 @@ static void leave_stream(pTHX_ IO *io, PerlIO *ours)
 {
     if (IoIFP(io) && IoIFP(io) != ours)
         (void)PerlIO_close(IoIFP(io));
-    else if (ours && PerlIOBase(ours)->tab != &layer)
-        PerlIO_flush(ours); /* what an encoding layer of the script still holds */
+    else if (ours)
+        PerlIO_flush(ours);
     IoIFP(io) = IoOFP(io) = NULL;
 }
 
@@ -181,14 +182,14 @@ void drom_io_close(pTHX)
 {
     GV *out = gv_fetchpvs("STDOUT", GV_ADD | GV_NOTQUAL, SVt_PVIO);
     end_capture();
-    closing = 1; /* the end of a script is no flush: the answer may still get a Content-Length */
+    leaving = 1;
     leave_stream(aTHX_ script_out, out_stream);
     leave_stream(aTHX_ script_in, in_stream);
-    closing = 0;
     if (out_stream)
         strip_layers(aTHX_ out_stream);
     if (in_stream)
         strip_layers(aTHX_ in_stream);
+    leaving = 0;
     if (GvIOp(out) != script_out) { /* the script replaced the glob: give up our claim on it */
         SvREFCNT_dec(script_out);
         script_out = NULL;
@@ -199,6 +200,25 @@ void drom_io_close(pTHX)
 }
 
 /* ---- %ENV ------------------------------------------------------------------------------------- */
+
+/* Gives the request a %ENV of its own, empty or with what the process has. */
+HV *drom_env_own(pTHX_ int copy)
+{
+    if (!drom.outer_env) {
+        drom.outer_env = GvHV(PL_envgv);
+        GvHV(PL_envgv) = copy ? newHVhv(drom.outer_env) : newHV();
+    }
+    return GvHV(PL_envgv);
+}
+
+void drom_env_restore(pTHX)
+{
+    if (!drom.outer_env)
+        return;
+    SvREFCNT_dec(GvHV(PL_envgv));
+    GvHV(PL_envgv) = drom.outer_env;
+    drom.outer_env = NULL;
+}
 
 void drom_env_fill(pTHX_ HV *env, uint64_t r)
 {
@@ -215,7 +235,7 @@ void drom_env_export(pTHX)
 {
     HV *env = GvHV(PL_envgv);
     HE *entry;
-    if (!env || !(drom.flags & DROM_SETUP_ENV))
+    if (!env || !drom.outer_env)
         return;
     clearenv();
     hv_iterinit(env);

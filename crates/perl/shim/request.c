@@ -141,7 +141,8 @@ static XSPROTO(xs_print)
     uint64_t r = self(aTHX_ ST(0));
     for (I32 i = 1; i < items; i++)
         print_sv(aTHX_ r, ST(i), &sum);
-    if (UNLIKELY(IoFLAGS(GvIOp(PL_defoutgv)) & IOf_FLUSH && drom.flags & DROM_SCRIPT_IO))
+    IO *out = drom.flags & DROM_SCRIPT_IO ? GvIO(PL_defoutgv) : NULL;
+    if (UNLIKELY(out && IoFLAGS(out) & IOf_FLUSH))
         drom.host->flush(r);
     if (GIMME_V == G_VOID)
         XSRETURN_EMPTY;
@@ -287,6 +288,16 @@ static XSPROTO(xs_relative) /* $r->connection, $r->server: the same number, anot
     XSRETURN(1);
 }
 
+/* $r->subprocess_env in void context: %ENV of this request gets its variables. */
+static XSPROTO(xs_fill_env)
+{
+    dXSARGS;
+    PERL_UNUSED_VAR(items);
+    if (drom.current)
+        drom_env_fill(aTHX_ drom_env_own(aTHX_ 1), drom.current);
+    XSRETURN_EMPTY;
+}
+
 static XSPROTO(xs_pnotes) /* ($r), ($r, key), ($r, key, value) */
 {
     dXSARGS;
@@ -331,6 +342,9 @@ static XSPROTO(xs_module_source)
     if (!source.ptr)
         XSRETURN_EMPTY;
     SV *text = newSVpvf("#line 1 \"drom/%.*s\"\n", (int)len, path);
+    SV *place = newSVpvf("drom/%.*s", (int)len, path);
+    if (!hv_store(GvHVn(PL_incgv), path, (I32)len, place, 0)) /* else %INC would hold the hook */
+        SvREFCNT_dec(place);
     sv_catpvn(text, source.ptr, source.len);
     ST(0) = sv_2mortal(newRV_noinc(text));
     XSRETURN(1);
@@ -386,6 +400,7 @@ void drom_boot_request(pTHX)
     define(aTHX_ "Apache2::Connection::pool", xs_relative, 2);
     define(aTHX_ "Apache2::RequestRec::pnotes", xs_pnotes, 0);
     define(aTHX_ "Apache2::RequestUtil::request", xs_current, 0);
+    define(aTHX_ "Drom::Request::fill_env", xs_fill_env, 0);
     define(aTHX_ "Drom::Request::current", xs_current_request, 0);
     define(aTHX_ "APR::Pool::cleanup_register", xs_cleanup_register, 0);
     define(aTHX_ "Drom::Request::log", xs_log, 0);

@@ -188,7 +188,7 @@ static XSPROTO(xs_do)
         FREETMPS;
         LEAVE;
     }
-    ST(0) = boolSV(go_on);
+    ST(0) = &PL_sv_yes; /* as in mod_perl, whether it went through or was stopped */
     XSRETURN(1);
 }
 

@@ -72,15 +72,13 @@ impl Table {
         self.entries.push(entry);
     }
 
-    /// Appends to the first value of the key with ", " between, or adds.
+    /// Appends to the first value of the key with ", " between, or adds. Further values stay, as in APR.
     pub fn merge(&mut self, key: &[u8], value: &[u8]) {
-        match self.get(key) {
-            Some(old) => {
-                let joined = [old, b", ", value].concat();
-                self.set(key, &joined);
-            }
-            None => self.add(key, value),
-        }
+        let Some(first) = self.entries.iter().position(|e| self.is_key(e, key)) else {
+            return self.add(key, value);
+        };
+        let joined = [self.slice(self.entries[first].value), b", ", value].concat();
+        self.entries[first].value = self.store(&joined);
     }
 
     pub fn unset(&mut self, key: &[u8]) {

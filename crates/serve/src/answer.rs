@@ -45,7 +45,8 @@ pub fn write_head(request: &mut Request, wire: &mut Vec<u8>) {
     let content_type = content_type(request);
     let typed = content_type.as_deref().map(|t| (b"Content-Type".as_slice(), t));
     let encoded = request.content_encoding().map(|e| (b"Content-Encoding".as_slice(), e));
-    let fields = request.headers_out.iter().filter(|(n, _)| !n.eq_ignore_ascii_case(b"Content-Type"));
+    let fields =
+        request.headers_out.iter().filter(|(n, _)| !n.eq_ignore_ascii_case(b"Content-Type"));
     let fields = fields.chain(request.err_headers_out.iter()).chain(encoded).chain(typed);
     DATE.with_borrow_mut(|date| head.write(wire, date.at(request.wall_s), fields));
     request.keep = head.stays_open();
@@ -62,7 +63,8 @@ pub fn finish(request: &mut Request, wire: &mut Vec<u8>) {
             true => request.content_length.or((request.body_sent > 0).then_some(request.body_sent)),
             false => Some(request.held.len() as u64),
         };
-        request.framing = Framing::choose(request.status, length, request.version(), request.is_head());
+        request.framing =
+            Framing::choose(request.status, length, request.version(), request.is_head());
         write_head(request, wire);
         request.head_sent = true;
         if !request.is_head() && request.framing != Framing::None {
@@ -109,9 +111,9 @@ fn error_with(request: &mut Request, status: u16, document: Option<ErrorDocument
         request.aborted = true;
         return Next::Finish;
     }
-    let location = (300..400).contains(&status).then(|| {
-        request.headers_out.get(b"Location").map(<[u8]>::to_vec)
-    });
+    let location = (300..400)
+        .contains(&status)
+        .then(|| request.headers_out.get(b"Location").map(<[u8]>::to_vec));
     let mapped = request.mapped.take();
     let allow = request.headers_out.get(b"Allow").map(<[u8]>::to_vec);
     request.forget_answer();
@@ -207,7 +209,8 @@ fn reason(request: &Request) -> Option<Vec<u8>> {
 
 /// The media type with `AddDefaultCharset` applied.
 fn content_type(request: &Request) -> Option<Vec<u8>> {
-    let own = request.content_type.as_deref().or_else(|| request.headers_out.get(b"Content-Type"))?;
+    let own =
+        request.content_type.as_deref().or_else(|| request.headers_out.get(b"Content-Type"))?;
     let policy = request.mapped.as_ref().map(|m| &m.policy)?;
     let plain = own.eq_ignore_ascii_case(b"text/html") || own.eq_ignore_ascii_case(b"text/plain");
     match &policy.default_charset {

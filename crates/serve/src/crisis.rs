@@ -32,11 +32,15 @@ static KICK: AtomicI32 = AtomicI32::new(-1);
 static ALARM: AtomicI32 = AtomicI32::new(-1);
 static GAVE_UP: AtomicBool = AtomicBool::new(false);
 
-type PerlFunctions =
-    (unsafe extern "C" fn(), unsafe extern "C" fn(*mut u8, usize) -> usize);
+type PerlFunctions = (unsafe extern "C" fn(), unsafe extern "C" fn(*mut u8, usize) -> usize);
 
 /// Installs the handlers for this worker.
-pub fn install(slot: &'static Slot, _site: &Site, perl: Option<PerlFunctions>, on_crisis: fn(bool)) {
+pub fn install(
+    slot: &'static Slot,
+    _site: &Site,
+    perl: Option<PerlFunctions>,
+    on_crisis: fn(bool),
+) {
     SLOT.store(ptr::from_ref(slot).cast_mut(), Relaxed);
     ON_CRISIS.store(on_crisis as usize, Relaxed);
     // SAFETY: names this thread.
@@ -168,7 +172,8 @@ fn answer_client(signal: i32) {
     if socket < 0 {
         return;
     }
-    let late: &[u8] = b"HTTP/1.1 504 Gateway Timeout\r\nContent-Type: text/plain\r\nContent-Length: 46\r\n\
+    let late: &[u8] =
+        b"HTTP/1.1 504 Gateway Timeout\r\nContent-Type: text/plain\r\nContent-Length: 46\r\n\
         Connection: close\r\n\r\nThe request ran too long and had to be stopped\n";
     let failed: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: text/plain\r\n\
         Content-Length: 44\r\nConnection: close\r\n\r\nThe process that ran this request crashed.\r\n";
@@ -176,7 +181,12 @@ fn answer_client(signal: i32) {
     // SAFETY: writes a constant to a socket and shuts it; both are async-signal-safe.
     unsafe {
         if !BEGAN.load(Relaxed) {
-            libc::send(socket, text.as_ptr().cast(), text.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT);
+            libc::send(
+                socket,
+                text.as_ptr().cast(),
+                text.len(),
+                libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+            );
         }
         libc::shutdown(socket, libc::SHUT_RDWR);
     }

@@ -91,7 +91,10 @@ fn server(request: &Request, env: &mut Table) {
     env.add(b"REQUEST_SCHEME", b"http");
     env.add(b"CONTEXT_PREFIX", b"");
     env.add(b"CONTEXT_DOCUMENT_ROOT", root);
-    env.add(b"SERVER_ADMIN", settings.server_admin.as_deref().unwrap_or("[no address given]").as_bytes());
+    env.add(
+        b"SERVER_ADMIN",
+        settings.server_admin.as_deref().unwrap_or("[no address given]").as_bytes(),
+    );
     env.add(b"REMOTE_PORT", request.client.port().to_string().as_bytes());
 }
 
@@ -133,10 +136,32 @@ fn cgi(request: &mut Request, env: &mut Table) {
 /// Apache's numbers of the methods (`M_GET` and so on); unknown methods share `M_INVALID`.
 pub fn method_number(method: &[u8]) -> i64 {
     const METHODS: [&[u8]; 26] = [
-        b"GET", b"PUT", b"POST", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH", b"PROPFIND",
-        b"PROPPATCH", b"MKCOL", b"COPY", b"MOVE", b"LOCK", b"UNLOCK", b"VERSION-CONTROL", b"CHECKOUT",
-        b"UNCHECKOUT", b"CHECKIN", b"UPDATE", b"LABEL", b"REPORT", b"MKWORKSPACE", b"MKACTIVITY",
-        b"BASELINE-CONTROL", b"MERGE",
+        b"GET",
+        b"PUT",
+        b"POST",
+        b"DELETE",
+        b"CONNECT",
+        b"OPTIONS",
+        b"TRACE",
+        b"PATCH",
+        b"PROPFIND",
+        b"PROPPATCH",
+        b"MKCOL",
+        b"COPY",
+        b"MOVE",
+        b"LOCK",
+        b"UNLOCK",
+        b"VERSION-CONTROL",
+        b"CHECKOUT",
+        b"UNCHECKOUT",
+        b"CHECKIN",
+        b"UPDATE",
+        b"LABEL",
+        b"REPORT",
+        b"MKWORKSPACE",
+        b"MKACTIVITY",
+        b"BASELINE-CONTROL",
+        b"MERGE",
     ];
     let method = if method == b"HEAD" { b"GET" } else { method };
     METHODS.iter().position(|m| *m == method).map_or(26, |i| i as i64)

@@ -122,7 +122,12 @@ impl Master {
         let pair = |nonblocking| sys::message_pair(nonblocking).map_err(system("no socket pair"));
         let lifeline = sys::pipe(0).map_err(system("no pipe"))?;
         let signals = sys::signal_fd(&[
-            libc::SIGCHLD, libc::SIGHUP, libc::SIGTERM, libc::SIGINT, libc::SIGUSR1, libc::SIGQUIT,
+            libc::SIGCHLD,
+            libc::SIGHUP,
+            libc::SIGTERM,
+            libc::SIGINT,
+            libc::SIGUSR1,
+            libc::SIGQUIT,
         ]);
         let pid_file = config.server.pid_file.clone();
         let mut master = Self {
@@ -164,7 +169,8 @@ impl Master {
                 preload: config.server.cgi_preload.clone(),
             })
         };
-        let setup = setup().map_err(|e| ServeError::System("no descriptors for the CGI spawner", e))?;
+        let setup =
+            setup().map_err(|e| ServeError::System("no descriptors for the CGI spawner", e))?;
         // SAFETY: the master has one thread.
         match unsafe { sys::fork() } {
             Ok(Some(pid)) => self.spawner = pid,
@@ -254,7 +260,8 @@ impl Master {
         line.set_state(State::Starting);
         line.generation.store(generation.number, Relaxed);
         line.primary.store(u32::from(primary), Relaxed);
-        let asked = Message::Fork { slot: slot as u32, primary }.send(generation.socket.as_raw_fd());
+        let asked =
+            Message::Fork { slot: slot as u32, primary }.send(generation.socket.as_raw_fd());
         if asked.is_err() {
             line.clear();
             return; // the template is gone; its end is noticed and a new one started
@@ -314,7 +321,9 @@ impl Master {
                     }
                 }
             }
-            Some(Message::Ended { slot, pid, status }) => self.worker_ended(number, slot, pid, status),
+            Some(Message::Ended { slot, pid, status }) => {
+                self.worker_ended(number, slot, pid, status)
+            }
             Some(Message::Fork { .. }) => {}
             None => self.template_gone(number),
         }
@@ -407,9 +416,10 @@ impl Master {
     fn retire_old(&mut self) {
         let Some(current) = self.generations.last().filter(|g| g.ready) else { return };
         let number = current.number;
-        let accepts = current.workers.iter().any(|w| {
-            w.primary && self.board.slots[w.slot].state() == State::Ready
-        });
+        let accepts = current
+            .workers
+            .iter()
+            .any(|w| w.primary && self.board.slots[w.slot].state() == State::Ready);
         if !accepts {
             return;
         }
@@ -450,7 +460,8 @@ impl Master {
         let Some(generation) = self.generations.last().filter(|g| g.ready) else { return };
         let settings = &generation.site.config.server;
         let (min_spare, max_spare) = (settings.min_spare as usize, settings.max_spare as usize);
-        let (start, most) = (settings.start_servers as usize, settings.max_request_workers as usize);
+        let (start, most) =
+            (settings.start_servers as usize, settings.max_request_workers as usize);
         let most = most.clamp(1, self.board.slots.len());
         let primaries = crate::primaries(start.min(most));
         let state = |w: &Worker| self.board.slots[w.slot].state();
@@ -601,8 +612,12 @@ fn log_death(site: &Site, line: &crate::scoreboard::Slot, pid: i32, status: i32)
 fn listen(address: SocketAddr, backlog: u32) -> Result<(SocketAddr, TcpListener), ServeError> {
     let listener = sys::listen(address, backlog).map_err(|e| {
         let hint = match e.kind() {
-            std::io::ErrorKind::AddrInUse => "; another server uses it, or choose one with --listen",
-            std::io::ErrorKind::PermissionDenied => "; ports below 1024 need root, choose one with --listen",
+            std::io::ErrorKind::AddrInUse => {
+                "; another server uses it, or choose one with --listen"
+            }
+            std::io::ErrorKind::PermissionDenied => {
+                "; ports below 1024 need root, choose one with --listen"
+            }
             _ => "",
         };
         ServeError::Listen(address, e, hint)

@@ -25,10 +25,21 @@ pub struct Output {
 }
 
 enum Part {
-    Bytes { bytes: Vec<u8>, sent: usize },
-    File { file: Arc<File>, offset: u64, left: u64 },
+    Bytes {
+        bytes: Vec<u8>,
+        sent: usize,
+    },
+    File {
+        file: Arc<File>,
+        offset: u64,
+        left: u64,
+    },
     /// A scratch file of ours, still growing at its end.
-    Spill { file: File, offset: u64, end: u64 },
+    Spill {
+        file: File,
+        offset: u64,
+        end: u64,
+    },
 }
 
 /// How far writing came.
@@ -159,9 +170,8 @@ fn write_slice(socket: RawFd, bytes: &[u8], sent: &mut usize) -> io::Result<bool
 /// One write to a socket, without SIGPIPE.
 pub fn send(socket: RawFd, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the slice is valid for the call.
-    let sent = unsafe {
-        libc::send(socket, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL)
-    };
+    let sent =
+        unsafe { libc::send(socket, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
 }
 

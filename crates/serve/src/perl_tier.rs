@@ -62,7 +62,8 @@ impl PerlTier {
             _ => return false,
         };
         let policy = Arc::clone(&request.mapped().policy);
-        let default = if is_script { perl_option::SETUP_ENV | perl_option::GLOBAL_REQUEST } else { 0 };
+        let default =
+            if is_script { perl_option::SETUP_ENV | perl_option::GLOBAL_REQUEST } else { 0 };
         let on = |bit| policy.has_perl_option(bit, default);
         let mut flags = RunFlags {
             setup_env: on(perl_option::SETUP_ENV),
@@ -126,7 +127,8 @@ impl PerlTier {
                 Some(self.interpreter.run(&call, request))
             }
             Err(why) => {
-                request.note(LogLevel::Error, &format!("failed to resolve handler `{name}': {why}"));
+                request
+                    .note(LogLevel::Error, &format!("failed to resolve handler `{name}': {why}"));
                 request.next = Next::Error(500);
                 None
             }
@@ -220,7 +222,11 @@ impl PerlTier {
     }
 }
 
-fn compile(interpreter: &Interpreter, script: &Script, directory: Option<&CStr>) -> Result<Handler, String> {
+fn compile(
+    interpreter: &Interpreter,
+    script: &Script,
+    directory: Option<&CStr>,
+) -> Result<Handler, String> {
     let source = Source { package: &script.package, text: &script.text, directory };
     interpreter.compile(&source).map_err(|text| shown(&text))
 }

@@ -170,7 +170,9 @@ impl Request {
             head_sent: false,
             ass_backwards: false,
             framing: Framing::None,
-            output: Output::new(usize::try_from(site.config.server.response_buffer_limit).unwrap_or(usize::MAX)),
+            output: Output::new(
+                usize::try_from(site.config.server.response_buffer_limit).unwrap_or(usize::MAX),
+            ),
             body_sent: 0,
             keep: false,
             aborted: false,
@@ -308,7 +310,8 @@ impl Request {
 
     pub fn header(&self, name: &[u8]) -> Option<&[u8]> {
         let head = self.head.as_ref()?;
-        let found = head.fields.iter().find(|f| self.bytes[f.name.clone()].eq_ignore_ascii_case(name));
+        let found =
+            head.fields.iter().find(|f| self.bytes[f.name.clone()].eq_ignore_ascii_case(name));
         found.map(|f| &self.bytes[f.value.clone()])
     }
 
@@ -695,7 +698,9 @@ impl Request {
             Text::LocalIp => self.local.ip().to_string().into_bytes(),
             Text::LocalPort => self.local.port().to_string().into_bytes(),
             Text::ServerHostname => self.site.server_name().as_bytes().to_vec(),
-            Text::ServerAdmin => settings.server_admin.as_deref().unwrap_or("[no address given]").as_bytes().to_vec(),
+            Text::ServerAdmin => {
+                settings.server_admin.as_deref().unwrap_or("[no address given]").as_bytes().to_vec()
+            }
             Text::ErrorFname => self.site.error_log_name.as_bytes().to_vec(),
             Text::ServerRoot => path_text(&settings.server_root),
             Text::ServerSoftware => self.site.server.as_bytes().to_vec(),
@@ -720,7 +725,8 @@ impl Request {
     }
 
     fn set_status_line(&mut self, line: Option<Vec<u8>>) {
-        let code = line.as_deref().and_then(|l| std::str::from_utf8(l.get(..3)?).ok()?.parse().ok());
+        let code =
+            line.as_deref().and_then(|l| std::str::from_utf8(l.get(..3)?).ok()?.parse().ok());
         if let Some(code) = code {
             self.status = code;
         }
@@ -729,7 +735,9 @@ impl Request {
 
     fn set_no_cache(&mut self, on: bool) {
         self.no_cache = on;
-        for (name, value) in [(b"Pragma".as_slice(), b"no-cache".as_slice()), (b"Cache-Control", b"no-cache")] {
+        for (name, value) in
+            [(b"Pragma".as_slice(), b"no-cache".as_slice()), (b"Cache-Control", b"no-cache")]
+        {
             if on {
                 self.headers_out.set(name, value);
             } else {

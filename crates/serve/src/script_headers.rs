@@ -24,7 +24,9 @@ pub enum BadHead {
     Line(String),
     #[error("End of script output before headers")]
     Missing,
-    #[error("script printed {SCRIPT_HEAD_BYTES_MAX} bytes without an empty line to end its headers")]
+    #[error(
+        "script printed {SCRIPT_HEAD_BYTES_MAX} bytes without an empty line to end its headers"
+    )]
     TooLong,
     #[error("malformed header from script: Bad status={0}")]
     Status(String),
@@ -38,10 +40,7 @@ pub struct HeadScan {
 
 impl HeadScan {
     /// Takes the next piece. `Some` once: the head, and the part of the piece that is body already.
-    pub fn feed<'a>(
-        &mut self,
-        piece: &'a [u8],
-    ) -> Option<Result<(ScriptHead, &'a [u8]), BadHead>> {
+    pub fn feed<'a>(&mut self, piece: &'a [u8]) -> Option<Result<(ScriptHead, &'a [u8]), BadHead>> {
         let before = self.bytes.len();
         self.bytes.extend_from_slice(piece);
         let Some((head_end, body_start)) = find_end(&self.bytes, before) else {
@@ -149,7 +148,8 @@ mod tests {
     #[test]
     fn a_usual_head() {
         let (head, body) =
-            whole(b"Content-type: text/plain\r\nStatus: 404 Gone fishing\nX-A: 1\n\nbody\n\n").unwrap();
+            whole(b"Content-type: text/plain\r\nStatus: 404 Gone fishing\nX-A: 1\n\nbody\n\n")
+                .unwrap();
         assert_eq!(head.content_type.as_deref(), Some(&b"text/plain"[..]));
         assert_eq!(head.status, Some((404, b"404 Gone fishing".to_vec())));
         assert_eq!(head.headers, [(b"X-A".to_vec(), b"1".to_vec())]);
@@ -179,7 +179,9 @@ mod tests {
 
     #[test]
     fn what_is_no_header_is_named() {
-        assert!(matches!(whole(b"Hello, world!\n\n"), Err(BadHead::Line(l)) if l == "Hello, world!"));
+        assert!(
+            matches!(whole(b"Hello, world!\n\n"), Err(BadHead::Line(l)) if l == "Hello, world!")
+        );
         assert_eq!(whole(b""), Err(BadHead::Missing));
         assert_eq!(whole(b"Content-type: text/plain\n"), Err(BadHead::Missing));
         assert!(matches!(whole(b"no header"), Err(BadHead::Line(_))));

@@ -87,7 +87,9 @@ fn switches(flavour: ScriptFlavour, code: &[u8]) -> &'static str {
         return "";
     }
     match flavour {
-        ScriptFlavour::ApacheRegistry | ScriptFlavour::ApachePerlRun => "BEGIN {$^W = 1;}; $^W = 1;",
+        ScriptFlavour::ApacheRegistry | ScriptFlavour::ApachePerlRun => {
+            "BEGIN {$^W = 1;}; $^W = 1;"
+        }
         _ => "use warnings;",
     }
 }

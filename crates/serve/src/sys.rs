@@ -46,11 +46,7 @@ impl Epoll {
     }
 
     /// Appends ready (token, events) pairs to `ready`; an interrupted wait appends none.
-    pub fn wait(
-        &self,
-        buffer: &mut [libc::epoll_event],
-        timeout_ms: i32,
-    ) -> io::Result<usize> {
+    pub fn wait(&self, buffer: &mut [libc::epoll_event], timeout_ms: i32) -> io::Result<usize> {
         // SAFETY: the buffer is exclusively ours and its length is given.
         let count = unsafe {
             libc::epoll_wait(
@@ -130,7 +126,8 @@ pub fn send_fds(socket: RawFd, head: &[u8], body: &[u8], fds: &[RawFd]) -> io::R
                 bytes as usize,
             );
         }
-        let sent = libc::sendmsg(socket, &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT);
+        let sent =
+            libc::sendmsg(socket, &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT);
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }
@@ -484,7 +481,10 @@ pub fn identity(
         let text = std::ffi::CString::new(group).map_err(|_| group.to_owned())?;
         // SAFETY: as above.
         gid = unsafe {
-            libc::getgrnam(text.as_ptr()).as_ref().map(|r| r.gr_gid).ok_or_else(|| group.to_owned())?
+            libc::getgrnam(text.as_ptr())
+                .as_ref()
+                .map(|r| r.gr_gid)
+                .ok_or_else(|| group.to_owned())?
         };
     }
     Ok(Some(crate::template::Identity { name, uid, gid }))

@@ -38,13 +38,23 @@ pub struct Identity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// To the template: fork a worker for a slot.
-    Fork { slot: u32, primary: bool },
+    Fork {
+        slot: u32,
+        primary: bool,
+    },
     /// Everything is loaded.
     Ready,
     /// It cannot be loaded; the text is for the operator.
     Failed(String),
-    Started { slot: u32, pid: i32 },
-    Ended { slot: u32, pid: i32, status: i32 },
+    Started {
+        slot: u32,
+        pid: i32,
+    },
+    Ended {
+        slot: u32,
+        pid: i32,
+        status: i32,
+    },
 }
 
 impl Message {
@@ -213,7 +223,9 @@ fn load(site: &'static Site) -> Result<Option<PerlTier>, String> {
     }
     preload(&mut perl)?;
     if sys::thread_count() > 1 {
-        return Err("start-up code left threads running; workers cannot be forked from it".to_owned());
+        return Err(
+            "start-up code left threads running; workers cannot be forked from it".to_owned()
+        );
     }
     Ok(Some(perl))
 }

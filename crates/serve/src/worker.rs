@@ -132,7 +132,12 @@ fn serve(
             }
             Ok(Turn::Idle) => {}
             Err(e) => {
-                site.log_error(LogLevel::Crit, None, "core", &format!("the event loop failed: {e}"));
+                site.log_error(
+                    LogLevel::Crit,
+                    None,
+                    "core",
+                    &format!("the event loop failed: {e}"),
+                );
                 return;
             }
         }
@@ -163,7 +168,8 @@ fn is_worn(site: &Site, slot: &crate::scoreboard::Slot) -> bool {
     if !due || memory::private_bytes() <= limit {
         return false;
     }
-    let text = format!("a worker uses more than DromWorkerMemoryLimit ({limit} bytes) and is replaced");
+    let text =
+        format!("a worker uses more than DromWorkerMemoryLimit ({limit} bytes) and is replaced");
     site.log_error(LogLevel::Notice, None, "core", &text);
     true
 }
@@ -182,7 +188,12 @@ fn run_job(
     slot.request.set(request.request_line());
     slot.requests.fetch_add(1, Ordering::Relaxed);
     let Some(perl) = perl else {
-        site.log_error(LogLevel::Error, Some(request.client), "perl", "this server runs without Perl");
+        site.log_error(
+            LogLevel::Error,
+            Some(request.client),
+            "perl",
+            "this server runs without Perl",
+        );
         request.next = Next::Error(500);
         return engine.finish_job(job, request);
     };
@@ -256,7 +267,8 @@ fn start_helper(shared: &'static Shared, site: &'static Site) {
         let (mut all, mut old) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&raw mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
-        let builder = std::thread::Builder::new().name("drom-helper".to_owned()).stack_size(256 * 1024);
+        let builder =
+            std::thread::Builder::new().name("drom-helper".to_owned()).stack_size(256 * 1024);
         if let Err(e) = builder.spawn(move || helper(shared)) {
             let text = format!("a worker runs without its helper thread: {e}");
             site.log_error(LogLevel::Crit, None, "core", &text);
@@ -341,7 +353,8 @@ fn stop_if_too_long(shared: &Shared, now_ns: u64, interrupts: u32) -> u32 {
 /// finished, then the process ends.
 fn save_what_can_be_saved(shared: &'static Shared) -> ! {
     if shared.owner.load(Ordering::Acquire) != HELPER {
-        let taken = shared.owner.compare_exchange(FREE, HELPER, Ordering::Acquire, Ordering::Relaxed);
+        let taken =
+            shared.owner.compare_exchange(FREE, HELPER, Ordering::Acquire, Ordering::Relaxed);
         if taken.is_err() {
             crisis::end_at_once(); // the engine was in the middle of something: nothing is safe to touch
         }

@@ -18,7 +18,7 @@ package APR::Pool::Own;
 # A pool that a program made: its cleanups run when it is cleared, destroyed or out of sight.
 our @ISA = ('APR::Pool');
 
-sub make { return bless {cleanups => [], parent => $_[1]}, $_[0] }
+sub make { return bless {cleanups => [], parent => $_[1]}, __PACKAGE__ }
 
 sub new { return $_[0]->make($_[0]) }
 

@@ -23,11 +23,11 @@ sub copy {
     return $copy;
 }
 
-# This table's values come first, then the other's.
+# The other table's entries come first, so that get finds them, then this one's.
 sub overlay {
     my ($table, $other) = @_;
     my $all = APR::Table::make();
-    $all->add($_->[0], $_->[1]) for pairs($table), pairs($other);
+    $all->add($_->[0], $_->[1]) for pairs($other), pairs($table);
     return $all;
 }
 

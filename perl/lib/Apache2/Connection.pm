@@ -3,6 +3,8 @@ package Apache2::Connection;
 use strict;
 use warnings;
 
+use Drom::Request ();
+
 our $VERSION = '2.000012';
 
 sub remote_ip { return $_[0]->client_ip }

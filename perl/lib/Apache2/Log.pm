@@ -3,6 +3,8 @@ package Apache2::Log;
 use strict;
 use warnings;
 
+use Drom::Request ();
+
 our $VERSION = '2.000012';
 
 my %LEVEL = (emerg => 0, alert => 1, crit => 2, error => 3, warn => 4, notice => 5, info => 6, debug => 7);

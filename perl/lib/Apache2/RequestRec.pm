@@ -15,9 +15,7 @@ sub notes { my $r = shift; return table_call($r->notes_, @_) }
 sub subprocess_env {
     my $r = shift;
     return table_call($r->subprocess_env_, @_) if @_ || defined wantarray;
-    my $table = $r->subprocess_env_;
-    $table->do(sub { $ENV{$_[0]} = $_[1]; 1 });
-    return;
+    return Drom::Request::fill_env($r);
 }
 
 sub table_call {

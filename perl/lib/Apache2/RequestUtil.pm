@@ -3,6 +3,8 @@ package Apache2::RequestUtil;
 use strict;
 use warnings;
 
+use Drom::Request ();
+
 our $VERSION = '2.000012';
 
 package Apache2::RequestRec;

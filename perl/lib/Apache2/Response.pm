@@ -3,6 +3,8 @@ package Apache2::Response;
 use strict;
 use warnings;
 
+use Drom::Request ();
+
 our $VERSION = '2.000012';
 
 package Apache2::RequestRec;
@@ -109,14 +111,14 @@ sub condition_time {
     my ($r, $name) = @_;
     my $text = $r->header_in($name) // return 0;
     require APR::Date;
-    return int(APR::Date::parse_http($text) / 1_000_000);
+    return APR::Date::parse_http($text);
 }
 
 sub last_modified {
     my ($r) = @_;
     my $text = $r->header_out('Last-Modified') // return $r->mtime || $r->request_time || time;
     require APR::Date;
-    return int(APR::Date::parse_http($text) / 1_000_000);
+    return APR::Date::parse_http($text);
 }
 
 # ---- a head as CGI scripts write it ----------------------------------------------------------------
@@ -141,6 +143,7 @@ sub cgi_header_line {
     elsif ($key eq 'content-type') { $r->content_type($value) }
     elsif ($key eq 'content-length') { $r->set_content_length($value) }
     elsif ($key eq 'set-cookie') { $r->err_headers_out->add($name, $value) }
+    elsif ($key eq 'location') { $r->headers_out->set($name, $value) }
     elsif ($key eq 'last-modified') { cgi_last_modified($r, $value) }
     else { $r->headers_out->add($name, $value) }
     return;
@@ -149,7 +152,7 @@ sub cgi_header_line {
 sub cgi_last_modified {
     my ($r, $value) = @_;
     require APR::Date;
-    my $time = int(APR::Date::parse_http($value) / 1_000_000) or return;
+    my $time = APR::Date::parse_http($value) or return;
     $r->set_last_modified($time);
     return;
 }

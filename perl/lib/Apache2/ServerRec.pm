@@ -3,6 +3,8 @@ package Apache2::ServerRec;
 use strict;
 use warnings;
 
+use Drom::Request ();
+
 our $VERSION = '2.000012';
 
 sub is_virtual { return $_[0]->is_virtual_ ? 1 : 0 }

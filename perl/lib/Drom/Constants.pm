@@ -30,7 +30,11 @@ sub add {
     return;
 }
 
-sub alias { my ($class, $group, $name, $other) = @_; return add($class, $group, $name, $class->can($other)->()) }
+# A constant that belongs to a further group too.
+sub alias {
+    my ($class, $group, $name) = @_;
+    return add($class, $group, $name, $class->can($name)->());
+}
 
 # The import of a module of constants: -compile defines only, which has been done already.
 sub import_into {

@@ -4,6 +4,8 @@ package Drom::FirstGeneration;
 use strict;
 use warnings;
 
+use Drom::Request ();
+
 our $VERSION = '2.000012';
 
 package Apache2::RequestRec;
@@ -115,7 +117,7 @@ sub exit { shift if @_ && (ref $_[0] || $_[0] eq 'Apache'); return ModPerl::Util
 sub args {
     my ($r, @new) = @_;
     my $args = $r->SUPER::args(@new);
-    return wantarray ? form_pairs($args // '') : $args;
+    return wantarray ? Apache2::RequestRec::form_pairs($args // '') : $args;
 }
 
 # A hash in list context.

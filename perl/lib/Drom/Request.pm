@@ -16,8 +16,10 @@ my ($owner, %values) = (0);
 
 # A hash for values that Perl keeps beside a request. Emptied when another request asks.
 sub values_of {
-    my $r = plain($_[0]);
-    my $id = $$r;
+    my $id = ${plain($_[0])};
+    my $now = current();
+    Carp::croak('this request is over: a request object must not be kept beyond its request')
+        unless $now && $$now == $id;
     if ($id != $owner) {
         %values = ();
         $owner = $id;

@@ -126,9 +126,8 @@ fn read(args: &Args, show_notices: bool) -> Result<Config, String> {
 }
 
 fn from_file(file: &Path, options: &Options, show_notices: bool) -> Result<Config, String> {
-    let (config, notices) = Config::from_file(file, options).map_err(|errors| {
-        errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-    })?;
+    let (config, notices) = Config::from_file(file, options)
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     if show_notices {
         notices.iter().for_each(|notice| eprintln!("{notice}"));
     }

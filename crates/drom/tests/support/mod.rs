@@ -51,7 +51,8 @@ impl Server {
         for folder in ["htdocs", "cgi-bin", "perl", "lib"] {
             std::fs::create_dir(dir.path().join(folder)).unwrap();
         }
-        std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
         for (name, text) in files {
             put(dir.path(), name, text);
         }

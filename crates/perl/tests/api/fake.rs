@@ -120,6 +120,19 @@ impl Fake {
         String::from_utf8_lossy(self.text(field).unwrap_or_default()).into_owned()
     }
 
+    pub fn number_of(&mut self, field: Number) -> i64 {
+        self.number(field)
+    }
+
+    pub fn table_of(&mut self, kind: TableKind) -> Vec<(String, String)> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        self.table(kind).iter().map(|(k, v)| (text(k), text(v))).collect()
+    }
+
+    pub fn set(&mut self, field: Text, value: &str) {
+        self.set_text(field, Some(value.as_bytes()));
+    }
+
     pub fn shown(&self) -> String {
         String::from_utf8_lossy(&self.output).into_owned()
     }

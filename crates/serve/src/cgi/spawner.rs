@@ -334,7 +334,9 @@ mod tests {
         assert!(how("#!/usr/bin/perl -wT") == perl(zygote::Taint::On));
         assert!(how("#! /usr/bin/perl -t") == perl(zygote::Taint::Warn));
         assert!(how("#!/usr/bin/env perl") == perl(zygote::Taint::Off));
-        for line in ["#!/bin/sh", "#!/usr/bin/perl -CS", "#!/opt/perl/bin/perl", "#!/usr/bin/perl -w -T"] {
+        for line in
+            ["#!/bin/sh", "#!/usr/bin/perl -CS", "#!/opt/perl/bin/perl", "#!/usr/bin/perl -w -T"]
+        {
             assert!(how(line) == How::Exec, "{line}");
         }
     }

@@ -82,7 +82,14 @@ fn run(kind: &Kind, board: Scoreboard, perl: String, jobs: OwnedFd, report: Owne
     };
     let names: Vec<String> =
         kind.modules.iter().map(|m| m.split('=').next().unwrap_or(m).to_owned()).collect();
-    let mut zygote = ZygoteLoop { board, perl, jobs: Some(jobs), report: Some(report), child: None, loaded: Vec::new() };
+    let mut zygote = ZygoteLoop {
+        board,
+        perl,
+        jobs: Some(jobs),
+        report: Some(report),
+        child: None,
+        loaded: Vec::new(),
+    };
     let status = match drom_perl::zygote::run(switches, &names, &mut zygote) {
         Ok(status) => status,
         Err(why) => {
@@ -216,8 +223,18 @@ fn null_to_stdio() {
 
 /// Modules whose loading does what must happen anew in each process.
 const NEVER: [&str; 12] = [
-    "FindBin", "lib", "threads", "threads::shared", "Test::", "Devel::", "IO::Socket::SSL", "Env",
-    "diagnostics", "sigtrap", "CGI::Fast", "FCGI",
+    "FindBin",
+    "lib",
+    "threads",
+    "threads::shared",
+    "Test::",
+    "Devel::",
+    "IO::Socket::SSL",
+    "Env",
+    "diagnostics",
+    "sigtrap",
+    "CGI::Fast",
+    "FCGI",
 ];
 
 /// "CGI/Util.pm=/usr/share/perl5/CGI/Util.pm" as "CGI::Util=/usr/share/perl5/CGI/Util.pm" when the
@@ -228,7 +245,8 @@ pub fn module_to_preload(entry: &[u8]) -> Option<String> {
     let name = key.strip_suffix(".pm")?.replace('/', "::");
     let system = ["/usr/share/perl", "/usr/lib/", "/usr/local/share/perl", "/usr/local/lib/"];
     let allowed = system.iter().any(|folder| file.starts_with(folder));
-    let never = NEVER.iter().any(|n| if n.ends_with(':') { name.starts_with(n) } else { name == *n });
+    let never =
+        NEVER.iter().any(|n| if n.ends_with(':') { name.starts_with(n) } else { name == *n });
     let word = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b':');
     (allowed && !never && word).then(|| format!("{name}={file}"))
 }

@@ -110,7 +110,8 @@ impl Engine {
     pub fn cgi_writable(&mut self, index: usize) {
         let timeout_ns = self.setup.site.timeout().as_nanos() as u64;
         let Some(connection) = self.connections[index].as_mut() else { return };
-        let (Some(run), Some(request)) = (connection.cgi.as_mut(), connection.request.as_mut()) else {
+        let (Some(run), Some(request)) = (connection.cgi.as_mut(), connection.request.as_mut())
+        else {
             return;
         };
         match request.output.write_to(connection.fd.as_raw_fd()) {
@@ -181,7 +182,8 @@ impl Engine {
     pub fn cgi_expired(&mut self, index: usize) {
         let now_ns = self.now_ns;
         let Some(connection) = self.connections[index].as_mut() else { return };
-        let (Some(run), Some(request)) = (connection.cgi.as_mut(), connection.request.as_mut()) else {
+        let (Some(run), Some(request)) = (connection.cgi.as_mut(), connection.request.as_mut())
+        else {
             connection.deadline_ns = u64::MAX; // it still waits for a place
             return;
         };
@@ -189,7 +191,10 @@ impl Engine {
         let signal = if run.killed_ns == 0 { libc::SIGTERM } else { libc::SIGKILL };
         if run.killed_ns == 0 {
             let name = String::from_utf8_lossy(request.filename()).into_owned();
-            request.note(LogLevel::Error, &format!("Timeout waiting for output from CGI script {name}"));
+            request.note(
+                LogLevel::Error,
+                &format!("Timeout waiting for output from CGI script {name}"),
+            );
             run.killed_ns = now_ns;
             connection.deadline_ns = now_ns + KILL_NS;
         } else {
@@ -256,7 +261,10 @@ fn send_job(request: &mut Request, slot: usize, jobs: i32) -> std::io::Result<Ow
     for _ in 0..200 {
         match sys::send_fds(jobs, &bytes, &[], &fds) {
             Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
-                sys::wait_writable(borrowed(jobs).as_raw_fd(), std::time::Duration::from_millis(10));
+                sys::wait_writable(
+                    borrowed(jobs).as_raw_fd(),
+                    std::time::Duration::from_millis(10),
+                );
             }
             Err(e) => return Err(e),
             Ok(()) => return Ok(output),

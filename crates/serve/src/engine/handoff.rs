@@ -72,14 +72,18 @@ impl Engine {
         if sys::send_fds(self.setup.inbox.1, &header.encode(), &bytes, fds).is_err() {
             return false;
         }
-        self.close(index); // our descriptor; the connection lives on in the message
+        // Closing our descriptor does not end epoll's interest: the connection lives on in the message,
+        // and would be reported here for ever, or refused when it comes back under the same number.
+        self.detach(index);
+        self.close(index);
         true
     }
 
     /// Every connection that is between requests, or waits for Perl, goes to others.
     pub fn hand_off_idle(&mut self) {
         for index in 0..self.connections.len() {
-            let movable = self.is_state(index, State::Reading) || self.is_state(index, State::Waiting);
+            let movable =
+                self.is_state(index, State::Reading) || self.is_state(index, State::Waiting);
             if movable && !self.master_gone && !self.hand_off(index) {
                 break;
             }
@@ -122,11 +126,16 @@ impl Engine {
         connection.input = left.to_vec();
         let (head_bytes, body) = request.split_at(header.head_len as usize);
         let mut request = self.spare.pop().unwrap_or_else(|| {
-            Box::new(crate::request::Request::new(self.setup.site, connection.client, connection.client))
+            Box::new(crate::request::Request::new(
+                self.setup.site,
+                connection.client,
+                connection.client,
+            ))
         });
         request.bytes.extend_from_slice(head_bytes);
         let mut scratch = HeadScratch::default();
-        let Parsed::Head(mut head) = http::parse_head(head_bytes, &self.setup.site.limits, &mut scratch)
+        let Parsed::Head(mut head) =
+            http::parse_head(head_bytes, &self.setup.site.limits, &mut scratch)
         else {
             self.close(index); // it was a head in the worker that sent it
             return None;
@@ -145,8 +154,7 @@ impl Engine {
 
 /// What to send for a connection: its bytes, and its body's file.
 fn message(connection: &Connection) -> Option<(Header, Vec<u8>, Option<RawFd>)> {
-    let mut header =
-        Header { served: connection.served, head_len: 0, body_len: 0, file_len: 0 };
+    let mut header = Header { served: connection.served, head_len: 0, body_len: 0, file_len: 0 };
     let mut bytes = Vec::new();
     let mut file = None;
     if let (State::Waiting, Some(request)) = (connection.state, &connection.request) {

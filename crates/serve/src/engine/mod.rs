@@ -214,7 +214,13 @@ impl Engine {
 
     fn wait(&mut self, timeout_ms: i32) -> io::Result<bool> {
         let due = self.due_ms();
-        let timeout = if timeout_ms < 0 { due } else if due < 0 { timeout_ms } else { timeout_ms.min(due) };
+        let timeout = if timeout_ms < 0 {
+            due
+        } else if due < 0 {
+            timeout_ms
+        } else {
+            timeout_ms.min(due)
+        };
         self.next = 0;
         self.ready = 0;
         self.ready = self.epoll.wait(&mut self.events, timeout)?;
@@ -233,7 +239,11 @@ impl Engine {
         if !self.listening && !self.draining && self.is_primary() {
             return 10;
         }
-        if self.count > 0 || !self.cgi_leftover.is_empty() { (SWEEP_NS / 1_000_000) as i32 } else { -1 }
+        if self.count > 0 || !self.cgi_leftover.is_empty() {
+            (SWEEP_NS / 1_000_000) as i32
+        } else {
+            -1
+        }
     }
 
     fn handle(&mut self, token: u64, events: u32) -> Option<usize> {
@@ -309,12 +319,17 @@ impl Engine {
         for (number, &fd) in self.setup.listeners.iter().enumerate() {
             // A listener that cannot be watched shows as a server that does not answer; the log says why.
             let result = match on {
-                true => self.epoll.add(fd, sys::IN | sys::EXCLUSIVE, token::LISTENER | number as u64),
+                true => {
+                    self.epoll.add(fd, sys::IN | sys::EXCLUSIVE, token::LISTENER | number as u64)
+                }
                 false => self.epoll.remove(fd),
             };
             if let Err(e) = result {
                 self.log(LogLevel::Error, &format!("cannot watch a listening socket: {e}"));
             }
+        }
+        if !on {
+            self.empty_queues();
         }
     }
 
@@ -331,22 +346,53 @@ impl Engine {
         if let Err(e) = result {
             self.log(LogLevel::Error, &format!("cannot watch the inbox: {e}"));
         }
+        while !on {
+            // As with the listeners: a message whose wake-up came here is not left behind. Without Perl
+            // it goes to `waiting` and from there to somebody idle.
+            let before = self.serial;
+            if let Some(index) = self.receive() {
+                self.waiting.push_back(index);
+            }
+            if self.serial == before {
+                break;
+            }
+        }
     }
 
     fn accept(&mut self, number: usize) {
         for _ in 0..ACCEPTS_MAX {
             if !self.balanced() {
-                self.set_listening(false);
+                return self.set_listening(false);
+            }
+            if self.accept_one(number).is_none() {
                 return;
             }
+        }
+    }
+
+    fn accept_one(&mut self, number: usize) -> Option<usize> {
+        loop {
             match accept(self.setup.listeners[number]) {
-                Ok((fd, client)) => self.add(fd, client),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Ok((fd, client)) => return Some(self.add(fd, client)),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
                 Err(e) if e.raw_os_error() == Some(libc::ECONNABORTED) => {}
                 Err(e) => {
                     self.log(LogLevel::Error, &format!("cannot accept a connection: {e}"));
-                    self.set_listening(false); // until the next sweep: no spinning on a full table
-                    return;
+                    clock::sleep(std::time::Duration::from_millis(1)); // no spinning on a full table
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// An exclusive wake-up reaches one worker only. What it was for must not stay in the queue when that
+    /// worker turns away: it is taken, and given to others as far as they take it.
+    fn empty_queues(&mut self) {
+        for number in 0..self.setup.listeners.len() {
+            for _ in 0..ACCEPTS_MAX * 8 {
+                let Some(index) = self.accept_one(number) else { break };
+                if !self.balanced() {
+                    self.hand_off(index);
                 }
             }
         }
@@ -365,13 +411,14 @@ impl Engine {
         least.is_none_or(|least| self.count <= least + (self.count / 8).max(1))
     }
 
-    fn add(&mut self, fd: OwnedFd, client: std::net::SocketAddr) {
+    fn add(&mut self, fd: OwnedFd, client: std::net::SocketAddr) -> usize {
         sys::set_option(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
         let index = self.insert(Connection::new(fd, client));
         let deadline = self.now_ns + self.setup.site.timeout().as_nanos() as u64;
         if let Some(connection) = self.connections[index].as_mut() {
             connection.deadline_ns = deadline;
         }
+        index
     }
 
     /// Puts a connection into the table and under epoll.
@@ -441,7 +488,9 @@ impl Engine {
         let Some(connection) = self.connections[index].as_mut() else { return };
         match connection.state {
             State::Reading if connection.input.is_empty() => self.close(index),
-            State::Reading | State::Body => self.refuse(index, 408, "the client took too long to send its request"),
+            State::Reading | State::Body => {
+                self.refuse(index, 408, "the client took too long to send its request")
+            }
             State::Writing | State::Lingering => self.close(index),
             State::Cgi => self.cgi_expired(index),
             State::Waiting | State::Running => connection.deadline_ns = u64::MAX,

@@ -105,7 +105,12 @@ impl Engine {
     }
 
     /// A head is complete: finds the place it asks for, and whether a body may come.
-    pub fn begin(&mut self, index: usize, mut request: Box<Request>, head: http::Head) -> Option<usize> {
+    pub fn begin(
+        &mut self,
+        index: usize,
+        mut request: Box<Request>,
+        head: http::Head,
+    ) -> Option<usize> {
         let connection = self.connections[index].as_mut()?;
         connection.served += 1;
         let local = *connection.local.get_or_insert_with(|| {
@@ -152,19 +157,16 @@ impl Engine {
                 return self.refuse_body(index, 413);
             }
             http::Body::Length(length) => BodyFraming::Left(length),
-            http::Body::Chunked => BodyFraming::Chunked(ChunkedDecoder::new(ChunkedLimits::default())),
+            http::Body::Chunked => {
+                BodyFraming::Chunked(ChunkedDecoder::new(ChunkedLimits::default()))
+            }
         };
         if expects_continue && connection.input.is_empty() {
             // A client that does not read this is told again by the answer itself.
             let _ = output::send(connection.fd.as_raw_fd(), b"HTTP/1.1 100 Continue\r\n\r\n");
         }
-        connection.body = Some(Box::new(BodyRead {
-            framing,
-            memory: Vec::new(),
-            file: None,
-            len: 0,
-            len_max,
-        }));
+        connection.body =
+            Some(Box::new(BodyRead { framing, memory: Vec::new(), file: None, len: 0, len_max }));
         connection.state = State::Body;
         self.advance_body(index)
     }
@@ -273,7 +275,10 @@ impl BodyRead {
                     let piece = &input[at + content.start..at + content.end];
                     at += used;
                     if self.len + piece.len() as u64 > self.len_max {
-                        break Progress::Bad(413, "the request body is larger than LimitRequestBody");
+                        break Progress::Bad(
+                            413,
+                            "the request body is larger than LimitRequestBody",
+                        );
                     }
                     let piece = piece.to_vec();
                     if self.keep(&piece).is_err() {

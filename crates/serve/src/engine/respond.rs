@@ -382,7 +382,8 @@ impl FileCache {
 }
 
 fn same_file(a: &Stat, b: &Stat) -> bool {
-    (a.mtime_s, a.mtime_ns, a.size, a.inode, a.device) == (b.mtime_s, b.mtime_ns, b.size, b.inode, b.device)
+    (a.mtime_s, a.mtime_ns, a.size, a.inode, a.device)
+        == (b.mtime_s, b.mtime_ns, b.size, b.inode, b.device)
 }
 
 /// One write where that is possible; the rest stays in the request's output.
@@ -454,7 +455,9 @@ fn external(request: &Request, path: &[u8]) -> Vec<u8> {
     let mut location = [b"http://", &host[..]].concat();
     for &byte in path {
         match byte {
-            b if b.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&b) => location.push(b),
+            b if b.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&b) => {
+                location.push(b)
+            }
             b => location.extend_from_slice(format!("%{b:02x}").as_bytes()),
         }
     }

@@ -1,0 +1,71 @@
+package Apache::Constants;
+# Apache's numbers and names, in the groups of mod_perl 1.
+use strict;
+use warnings;
+
+use Drom::Constants ();
+
+our $VERSION = '1.09';
+
+Drom::Constants::define(__PACKAGE__, <<'TABLE');
+common: OK=0 DECLINED=-1 DONE=-2 NOT_FOUND=404 FORBIDDEN=403 AUTH_REQUIRED=401 SERVER_ERROR=500
+response: DOCUMENT_FOLLOWS=200 MOVED=301 REDIRECT=302 USE_LOCAL_COPY=304 BAD_REQUEST=400 BAD_GATEWAY=502
+    RESPONSE_CODES=57 NOT_IMPLEMENTED=501 NOT_AUTHORITATIVE=203 CONTINUE=100 NOT_ACCEPTABLE=406
+methods: METHODS=64 M_CONNECT=4 M_DELETE=3 M_GET=0 M_INVALID=26 M_OPTIONS=5 M_POST=2 M_PUT=1 M_TRACE=6
+    M_PATCH=7 M_PROPFIND=8 M_PROPPATCH=9 M_MKCOL=10 M_COPY=11 M_MOVE=12 M_LOCK=13 M_UNLOCK=14
+options: OPT_NONE=0 OPT_INDEXES=1 OPT_INCLUDES=2 OPT_SYM_LINKS=4 OPT_EXECCGI=8 OPT_UNSET=16
+    OPT_INCNOEXEC=32 OPT_SYM_OWNER=64 OPT_MULTI=128 OPT_ALL=15
+satisfy: SATISFY_ALL=0 SATISFY_ANY=1 SATISFY_NOSPEC=2
+remotehost: REMOTE_HOST=0 REMOTE_NAME=1 REMOTE_NOLOOKUP=2 REMOTE_DOUBLE_REV=3
+http: HTTP_OK=200 HTTP_MOVED_TEMPORARILY=302 HTTP_MOVED_PERMANENTLY=301 HTTP_METHOD_NOT_ALLOWED=405
+    HTTP_NOT_MODIFIED=304 HTTP_UNAUTHORIZED=401 HTTP_FORBIDDEN=403 HTTP_NOT_FOUND=404 HTTP_BAD_REQUEST=400
+    HTTP_INTERNAL_SERVER_ERROR=500 HTTP_NOT_ACCEPTABLE=406 HTTP_NO_CONTENT=204 HTTP_PRECONDITION_FAILED=412
+    HTTP_SERVICE_UNAVAILABLE=503 HTTP_VARIANT_ALSO_VARIES=506
+server: MODULE_MAGIC_NUMBER=42 SERVER_VERSION=Drom SERVER_BUILT=Drom
+config: DECLINE_CMD=-2
+types: DIR_MAGIC_TYPE=httpd/unix-directory
+override: OR_NONE=0 OR_LIMIT=1 OR_OPTIONS=2 OR_FILEINFO=4 OR_AUTHCFG=8 OR_INDEXES=16 OR_UNSET=32 OR_ALL=31
+    ACCESS_CONF=64 RSRC_CONF=128
+args_how: RAW_ARGS=0 TAKE1=1 TAKE2=2 ITERATE=3 ITERATE2=4 FLAG=5 NO_ARGS=6 TAKE12=7 TAKE3=8
+    TAKE23=9 TAKE123=10
+TABLE
+
+# Every HTTP_ name of the second generation belongs to :http and :response too.
+for my $word (qw(ACCEPTED=202 CREATED=201 CONTINUE=100 NON_AUTHORITATIVE=203 RESET_CONTENT=205
+    PARTIAL_CONTENT=206 MULTIPLE_CHOICES=300 SEE_OTHER=303 USE_PROXY=305 TEMPORARY_REDIRECT=307
+    PAYMENT_REQUIRED=402 PROXY_AUTHENTICATION_REQUIRED=407 REQUEST_TIME_OUT=408 CONFLICT=409 GONE=410
+    LENGTH_REQUIRED=411 REQUEST_ENTITY_TOO_LARGE=413 REQUEST_URI_TOO_LARGE=414 UNSUPPORTED_MEDIA_TYPE=415
+    RANGE_NOT_SATISFIABLE=416 EXPECTATION_FAILED=417 NOT_IMPLEMENTED=501 BAD_GATEWAY=502
+    GATEWAY_TIME_OUT=504)) {
+    Drom::Constants::add(__PACKAGE__, http => "HTTP_$1" => 0 + $2) if $word =~ /(\w+)=(\d+)/;
+}
+
+# Names that mod_perl 1 puts into further groups.
+my %ALSO = (
+    response => [qw(OK DECLINED DONE NOT_FOUND FORBIDDEN AUTH_REQUIRED SERVER_ERROR)],
+    common   => [qw(REDIRECT DOCUMENT_FOLLOWS)],
+);
+for my $group (sort keys %ALSO) {
+    Drom::Constants::alias(__PACKAGE__, $group, $_) for @{$ALSO{$group}};
+}
+
+sub import { my $class = shift; return Drom::Constants::import_into($class, scalar caller, @_) }
+sub export { my ($class, @names) = @_; return Drom::Constants::import_into($class, scalar caller, @names) }
+
+1;
+
+=head1 NAME
+
+Apache::Constants - Apache's constants for mod_perl 1
+
+=head1 SYNOPSIS
+
+    use Apache::Constants qw(:common :http M_GET);
+    print OK, ' ', HTTP_NOT_FOUND, ' ', M_GET, "\n";
+
+=head1 DESCRIPTION
+
+Groups: C<:common :response :methods :options :satisfy :remotehost :http :server :config :types :override
+:args_how>. The numbers of methods and options are those of Apache 2.
+
+=cut
