@@ -11,6 +11,7 @@ use std::{
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     println!("cargo:rerun-if-changed=shim");
+    println!("cargo:rerun-if-env-changed=DROM_SHIM_CFLAGS"); // shim/hostile.sh
     println!("cargo:rerun-if-changed=../../perl/lib");
     fs::write(out.join("fields.rs"), fields()).expect("OUT_DIR is writable");
     fs::write(out.join("library.rs"), library(Path::new("../../perl/lib")))
@@ -32,6 +33,7 @@ fn build_shim(shim: &Path) -> Result<(), String> {
         .args(["-Wno-unused-parameter", "-Wno-missing-field-initializers", "-o"])
         .arg(shim)
         .args(ccopts.split_whitespace())
+        .args(env::var("DROM_SHIM_CFLAGS").unwrap_or_default().split_whitespace())
         .args(sources.map(|name| format!("shim/{name}")))
         .args(ldopts.split_whitespace())
         .output()

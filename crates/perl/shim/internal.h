@@ -36,6 +36,8 @@ void drom_hook_processes(void);
 void drom_io_register(pTHX);
 void drom_io_open(pTHX);
 void drom_io_close(pTHX);
+int drom_print(uint64_t r, const char *bytes, size_t count);
+int drom_flush(uint64_t r);
 HV *drom_env_own(pTHX_ int copy);
 void drom_env_restore(pTHX);
 void drom_env_fill(pTHX_ HV *env, uint64_t r);

@@ -10,6 +10,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* In the child of a script's fork() the request is the parent's: its sockets are closed here and their numbers
+ * may be those of the child's own files by now, so nothing may be sent. */
+int drom_print(uint64_t r, const char *bytes, size_t count)
+{
+    return drom.forked ? 0 : drom.host->print(r, bytes, count);
+}
+
+int drom_flush(uint64_t r) { return drom.forked ? 0 : drom.host->flush(r); }
+
 /* ---- the layer -------------------------------------------------------------------------------- */
 
 static PerlIO *out_stream, *in_stream; /* ours while open; NULL once a script closed them */
@@ -33,7 +42,7 @@ static IV layer_popped(pTHX_ PerlIO *f)
 
 static SSize_t layer_write(pTHX_ PerlIO *f, const void *bytes, Size_t count)
 {
-    int failed = drom.current ? drom.host->print(drom.current, bytes, count) : EBADF;
+    int failed = drom.current ? drom_print(drom.current, bytes, count) : EBADF;
     if (!failed)
         return count;
     errno = failed;
@@ -59,7 +68,7 @@ static int leaving; /* the end of a script is no reason to send what may still f
 static IV layer_flush(pTHX_ PerlIO *f)
 {
     if (drom.current && !leaving && f == out_stream && PerlIOBase(f)->flags & PERLIO_F_CANWRITE)
-        drom.host->flush(drom.current);
+        drom_flush(drom.current);
     return 0;
 }
 
@@ -220,6 +229,20 @@ void drom_env_restore(pTHX)
     drom.outer_env = NULL;
 }
 
+/* By these two a program knows where it runs. They are no part of the CGI environment, so not the host's. */
+static void mark_env(pTHX_ HV *env)
+{
+    if (drom.flags & DROM_MOD_PERL_1) {
+        if (!hv_exists(env, "MOD_PERL", 8))
+            (void)hv_stores(env, "MOD_PERL", newSVpvs("mod_perl/1.27"));
+        return;
+    }
+    if (!hv_exists(env, "MOD_PERL", 8))
+        (void)hv_stores(env, "MOD_PERL", newSVpvs("mod_perl/2.0.12"));
+    if (!hv_exists(env, "MOD_PERL_API_VERSION", 20))
+        (void)hv_stores(env, "MOD_PERL_API_VERSION", newSVpvs("2"));
+}
+
 void drom_env_fill(pTHX_ HV *env, uint64_t r)
 {
     size_t count;
@@ -228,6 +251,7 @@ void drom_env_fill(pTHX_ HV *env, uint64_t r)
     for (size_t i = 0; i < count; i++)
         (void)hv_store(env, pairs[i].key.ptr, (I32)pairs[i].key.len,
                        newSVpvn(pairs[i].value.ptr, pairs[i].value.len), 0);
+    mark_env(aTHX_ env);
 }
 
 /* For a child process: the C environment becomes what %ENV says. */
@@ -270,7 +294,7 @@ static void answer_captured(void)
         return;
     lseek(1, 0, SEEK_SET);
     while ((got = read(1, bytes, sizeof bytes)) > 0)
-        drom.host->print(drom.current, bytes, got);
+        drom_print(drom.current, bytes, got);
     end_capture();
 }
 
@@ -279,7 +303,7 @@ static OP *pp_system(pTHX)
     if (!drom.current)
         return usual_system(aTHX);
     drom_env_export(aTHX);
-    if (drom.flags & DROM_SCRIPT_IO)
+    if (drom.flags & DROM_SCRIPT_IO && !drom.forked)
         begin_capture();
     OP *next = usual_system(aTHX);
     answer_captured();

@@ -126,7 +126,7 @@ static void print_sv(pTHX_ uint64_t r, SV *text, STRLEN *sum)
         else if (ckWARN(WARN_UTF8))
             Perl_warner(aTHX_ packWARN(WARN_UTF8), "Wide character in print");
     }
-    int failed = drom.host->print(r, bytes, len);
+    int failed = drom_print(r, bytes, len);
     if (failed)
         croak("Apache2::RequestIO::print: (%d) %s", failed, Strerror(failed));
     *sum += len;
@@ -143,7 +143,7 @@ static XSPROTO(xs_print)
         print_sv(aTHX_ r, ST(i), &sum);
     IO *out = drom.flags & DROM_SCRIPT_IO ? GvIO(PL_defoutgv) : NULL;
     if (UNLIKELY(out && IoFLAGS(out) & IOf_FLUSH))
-        drom.host->flush(r);
+        drom_flush(r);
     if (GIMME_V == G_VOID)
         XSRETURN_EMPTY;
     ST(0) = sum ? sv_2mortal(newSVuv(sum)) : newSVpvs_flags("0E0", SVs_TEMP);
@@ -164,7 +164,7 @@ static XSPROTO(xs_write) /* ($r, buffer, length, offset) */
         croak("the offset of write lies outside the buffer");
     if (count > (IV)len - offset)
         count = (IV)len - offset;
-    int failed = drom.host->print(r, bytes + offset, count);
+    int failed = drom_print(r, bytes + offset, count);
     if (failed)
         croak("Apache2::RequestIO::write: (%d) %s", failed, Strerror(failed));
     ST(0) = sv_2mortal(newSViv(count));
@@ -214,7 +214,7 @@ static XSPROTO(xs_flush)
     dXSARGS;
     if (items < 1)
         croak("usage: $r->rflush");
-    drom.host->flush(self(aTHX_ ST(0)));
+    drom_flush(self(aTHX_ ST(0)));
     XSRETURN_EMPTY;
 }
 

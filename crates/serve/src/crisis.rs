@@ -23,7 +23,6 @@ static SOCKET: AtomicI32 = AtomicI32::new(-1);
 static BEGAN: AtomicBool = AtomicBool::new(false);
 static DRAIN: AtomicBool = AtomicBool::new(false);
 static AT_REST: AtomicBool = AtomicBool::new(false);
-static LONG: AtomicBool = AtomicBool::new(false);
 static INTERRUPT: AtomicUsize = AtomicUsize::new(0);
 static POSITION: AtomicUsize = AtomicUsize::new(0);
 static ON_CRISIS: AtomicUsize = AtomicUsize::new(0);
@@ -94,15 +93,6 @@ pub fn at_rest(rest: bool) {
 
 pub fn drain_asked() -> bool {
     DRAIN.load(Relaxed)
-}
-
-/// Whether a request since the last call was slow enough to be watched; such may have grown the worker.
-pub fn was_long() -> bool {
-    LONG.swap(false, Relaxed)
-}
-
-pub fn note_long() {
-    LONG.store(true, Relaxed);
 }
 
 pub fn end_at_once() -> ! {

@@ -177,6 +177,7 @@ impl Master {
             Ok(None) => {
                 self.forget_as_child();
                 sys::reset_signals();
+                sys::close_all_except(&[setup.jobs.as_raw_fd(), setup.lifeline.as_raw_fd()]);
                 // SAFETY: the master decides what a terminal's signals mean.
                 unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
                 let allowed = user.is_none_or(|u| sys::become_user(&u).is_ok());

@@ -140,11 +140,12 @@ impl Scoreboard {
         self.slots.iter().enumerate().filter(|(i, s)| *i != me && s.is_idle()).count()
     }
 
-    /// Takes a free CGI slot for a worker.
-    pub fn take_cgi(&self, worker: usize) -> Option<usize> {
+    /// Takes a free CGI slot for a worker; there are as many as `MaxRequestWorkers`.
+    pub fn take_cgi(&self, worker: usize, most: usize) -> Option<usize> {
         let owner = worker as u32 + 1;
         let taken = |s: &CgiSlot| s.owner.compare_exchange(0, owner, Relaxed, Relaxed).is_ok();
-        let index = self.cgi.iter().position(|s| s.owner.load(Relaxed) == 0 && taken(s))?;
+        let index =
+            self.cgi.iter().take(most).position(|s| s.owner.load(Relaxed) == 0 && taken(s))?;
         self.cgi[index].pid.store(0, Relaxed);
         self.cgi[index].ended.store(0, Relaxed);
         Some(index)
@@ -162,11 +163,11 @@ mod tests {
     #[test]
     fn a_cgi_slot_is_taken_once() {
         let board = Scoreboard::new(2).unwrap();
-        assert_eq!(board.take_cgi(0), Some(0));
-        assert_eq!(board.take_cgi(1), Some(1));
-        assert_eq!(board.take_cgi(0), None);
+        assert_eq!(board.take_cgi(0, 9), Some(0));
+        assert_eq!(board.take_cgi(1, 9), Some(1));
+        assert_eq!(board.take_cgi(0, 9), None);
         board.free_cgi(0);
-        assert_eq!(board.take_cgi(1), Some(0));
+        assert_eq!(board.take_cgi(1, 9), Some(0));
     }
 
     #[test]

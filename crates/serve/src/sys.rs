@@ -361,6 +361,18 @@ pub fn close_connections(port: u16) {
     }
 }
 
+/// In a forked child that keeps only these (and 0 to 2): closes every other descriptor. What a child holds
+/// by accident keeps pipes from ending and ports from being free.
+pub fn close_all_except(keep: &[RawFd]) {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
+    let fds: Vec<RawFd> =
+        entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+    for fd in fds.into_iter().filter(|fd| *fd > 2 && !keep.contains(fd)) {
+        // SAFETY: this child never returns to the code that owns these descriptors.
+        unsafe { libc::close(fd) };
+    }
+}
+
 // ---- sockets -------------------------------------------------------------------------------------
 
 pub fn socket_address(storage: &libc::sockaddr_storage) -> std::net::SocketAddr {

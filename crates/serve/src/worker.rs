@@ -164,7 +164,7 @@ fn is_worn(site: &Site, slot: &crate::scoreboard::Slot) -> bool {
         return true;
     }
     let Some(limit) = settings.worker_memory_limit else { return false };
-    let due = requests > 0 && (requests.is_multiple_of(MEMORY_EVERY) || crisis::was_long());
+    let due = requests > 0 && requests.is_multiple_of(MEMORY_EVERY);
     if !due || memory::private_bytes() <= limit {
         return false;
     }

@@ -50,6 +50,7 @@ pub fn all() -> Vec<Case> {
         environment_is_the_requests_own
         special_variables_end_with_the_request
         child_processes
+        requests_can_be_interrupted
         end_blocks_of_a_script
         handlers_and_methods
         registries_in_perl
@@ -860,7 +861,16 @@ fn environment_is_the_requests_own() {
         "is($ENV{SERVER_NAME}, 'www.example.org', 'filled'); $ENV{LEAK} = 1; delete $ENV{PATH};",
         &mut Fake::get("/"),
     );
-    perl.check("is($ENV{LEAK}, undef, 'own'); ok($ENV{PATH}, 'new');", &mut Fake::get("/"));
+    perl.check(
+        "is($ENV{LEAK}, undef, 'own'); ok($ENV{PATH}, 'new');
+         is($ENV{MOD_PERL}, 'mod_perl/2.0.12', 'MOD_PERL'); is($ENV{MOD_PERL_API_VERSION}, 2, 'its API');",
+        &mut Fake::get("/"),
+    );
+    perl.check_as(
+        RunFlags { mod_perl_1: true, ..flags() },
+        "is($ENV{MOD_PERL}, 'mod_perl/1.27', 'MOD_PERL'); ok(!$ENV{MOD_PERL_API_VERSION}, 'no API of 2');",
+        &mut Fake::get("/"),
+    );
     let bare = RunFlags { setup_env: false, ..flags() };
     perl.check_as(
         bare,
@@ -889,12 +899,43 @@ fn child_processes() {
         is(`echo back \$SERVER_PORT`, "back 8080\n", 'backticks');
         open my $p, 'echo pipe |' or die; is(scalar <$p>, "pipe\n", 'a pipe'); close $p;
         my $pid = fork // die; exit 7 unless $pid; waitpid $pid, 0; is($? >> 8, 7, 'a child exits');
+        $pid = fork // die; unless ($pid) { $| = 1; print 'lost'; $r->print('x'); $r->rflush; system 'true'; exit 5 }
+        waitpid $pid, 0; is($? >> 8, 5, 'a child prints to nobody');
         $pid = fork // die; die 'in the child' unless $pid; waitpid $pid, 0; is($? >> 8, 255, 'a child dies');
         system('sh', '-c', 'exit 3'); is($? >> 8, 3, 'a status');
         "#,
         &mut fake,
     );
     assert_eq!(fake.shown(), "asystem www.example.org\nb");
+}
+
+/// What the running request must die of, for the handler of SIGVTALRM.
+static STOP: std::sync::OnceLock<unsafe extern "C" fn()> = std::sync::OnceLock::new();
+
+extern "C" fn on_alarm(_signal: i32) {
+    if let Some(stop) = STOP.get() {
+        // SAFETY: the shim says that it may be called from signal handlers.
+        unsafe { stop() }
+    }
+}
+
+fn requests_can_be_interrupted() {
+    let mut perl = Perl::start();
+    STOP.get_or_init(|| perl.interpreter.signal_functions().0);
+    let soon = libc::itimerval {
+        it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 },
+        it_value: libc::timeval { tv_sec: 0, tv_usec: 20_000 },
+    };
+    // SAFETY: the handler touches nothing but the shim's flag.
+    unsafe {
+        libc::signal(libc::SIGVTALRM, on_alarm as *const () as libc::sighandler_t);
+        libc::setitimer(libc::ITIMER_VIRTUAL, &raw const soon, std::ptr::null_mut());
+    }
+    match perl.script("sub spin { 1 while 1 } spin()", &mut Fake::get("/")) {
+        End::TimedOut(why) => assert!(text(&why).contains("spin"), "{}", text(&why)),
+        other => panic!("{other:?}"),
+    }
+    perl.check("is(1, 1, 'the interpreter lives');", &mut Fake::get("/"));
 }
 
 fn end_blocks_of_a_script() {

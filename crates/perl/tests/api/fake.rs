@@ -79,8 +79,6 @@ impl Fake {
             ("SERVER_NAME", "www.example.org"),
             ("SERVER_PORT", "8080"),
             ("SERVER_PROTOCOL", "HTTP/1.1"),
-            ("MOD_PERL", "mod_perl/2.0.12"),
-            ("MOD_PERL_API_VERSION", "2"),
             ("PATH", "/usr/bin:/bin"),
         ] {
             fake.env(name, value);

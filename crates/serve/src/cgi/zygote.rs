@@ -74,6 +74,8 @@ pub fn start(kind: &Kind, board: Scoreboard, perl: String, report: OwnedFd) -> O
 
 fn run(kind: &Kind, board: Scoreboard, perl: String, jobs: OwnedFd, report: OwnedFd) -> ! {
     sys::reset_signals();
+    // Among what the spawner holds are the pipes of the very job that made it start this zygote.
+    sys::close_all_except(&[jobs.as_raw_fd(), report.as_raw_fd()]);
     null_to_stdio();
     let switches: &[&str] = match kind.taint {
         Taint::Off => &[],

@@ -35,7 +35,8 @@ pub struct CgiRun {
 impl Engine {
     /// Starts the child for a connection's request, or queues it until there is a place.
     pub fn start_cgi(&mut self, index: usize) {
-        let Some(slot) = self.setup.board.take_cgi(self.setup.me) else {
+        let most = self.setup.site.config.server.max_request_workers as usize;
+        let Some(slot) = self.setup.board.take_cgi(self.setup.me, most.max(1)) else {
             self.cgi_waiting.push_back(index);
             return;
         };
