@@ -13,7 +13,7 @@ open my $report, '-|', $drom, 'report', $run, '--json' or die "$drom: $!\n";
 my $result = JSON::PP->new->utf8->decode(do { local $/; <$report> });
 close $report or die "$drom report $run failed\n";
 
-my ($WIDTH, $LEFT, $RIGHT, $ROW, $TOP) = (720, 120, 200, 30, 58);
+my ($WIDTH, $LEFT, $RIGHT, $ROW, $TOP) = (760, 120, 230, 30, 58);
 
 sub escape { my $text = shift; $text =~ s/([<>&"])/'&#' . ord($1) . ';'/ge; $text }
 
@@ -29,8 +29,8 @@ sub bar {
     my ($rps, $ratio) = @$row{qw(rps ratio)};
     my ($low, $value, $high) = map { $LEFT + $_ * $scale } @$rps{qw(low value high)};
     my $middle = $y + 9;
-    my $said = grouped($rps->{value}) . '/s';
-    $said .= sprintf '  %.3gx [%.3g, %.3g]', @$ratio{qw(value low high)} if $ratio;
+    my $said = ($row->{at_least} ? '≥ ' : '') . grouped($rps->{value}) . '/s';
+    $said .= sprintf '  %.3g× [%.3g, %.3g]', @$ratio{qw(value low high)} if $ratio;
     return text('name', $LEFT - 10, $y + 14, $row->{variant})
         . sprintf(qq{<rect class="bar" x="%d" y="%d" width="%.1f" height="18" rx="3"/>\n},
             $LEFT, $y, $value - $LEFT)
