@@ -1,7 +1,8 @@
 /* floor.c - the least that a server which answers from Perl can cost.
  *
- * A bare epoll loop per process: read, call a Perl sub, write. No HTTP parsing (a read that ends in an
- * empty line is a request), no headers for Perl, no time-outs. `make bench` measures Drom against it.
+ * A bare epoll loop per process: read, call a Perl sub, write. No HTTP parsing (a read that ends in
+ * an empty line is a request), no headers for Perl, no time-outs. `make bench` measures
+ * Drom against it.
  *
  * Usage: floor PORT PROCESSES
  */
@@ -48,7 +49,8 @@ static int answer(SV *handler, int fd)
     SPAGAIN;
     STRLEN len = 0;
     const char *body = count ? SvPV(TOPs, len) : "";
-    int head = snprintf(out, 4096, "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nServer: floor\r\n"
+    int head = snprintf(out, 4096, "HTTP/1.1 200 OK\r\n"
+                        "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nServer: floor\r\n"
                         "Content-Length: %zu\r\nContent-Type: text/plain\r\n\r\n", (size_t)len);
     memcpy(out + head, body, len);
     if (count)

@@ -175,8 +175,14 @@ fn cut<'a>(stream: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     points.windows(2).map(|pair| &stream[pair[0]..pair[1]]).collect()
 }
 
+/// `PROPTEST_CASES` asks for more.
+fn at_least_2000_cases() -> ProptestConfig {
+    let default = ProptestConfig::default();
+    ProptestConfig { cases: default.cases.max(2_000), ..default }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(at_least_2000_cases())]
 
     #[test]
     fn noise_never_panics_never_loops_and_splits_do_not_matter(

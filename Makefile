@@ -1,0 +1,64 @@
+# Drom's commands. `make` alone lists them.
+
+TARGET ?= $(or $(CARGO_TARGET_DIR),target)
+PREFIX ?= /usr/local
+PERL_PACKAGES = gcc make perl libperl-dev
+SCRIPT_PACKAGES = libcgi-pm-perl libdbi-perl libdbd-sqlite3-perl
+PEER_PACKAGES = apache2 libapache2-mod-perl2 nginx-light wrk
+FUZZ_CASES ?= 20000
+
+.PHONY: help demo test build bench bench-peers fuzz ratchet install clean
+
+help:
+	@echo 'make demo         race the execution models of a Perl script; ends with a report'
+	@echo 'make test         every test'
+	@echo 'make build        target/release/drom'
+	@echo 'make bench-peers  install Apache httpd with mod_perl, nginx and wrk, without starting them'
+	@echo 'make bench        measure against them; writes bench/RESULTS.md (BENCH="--quick --only static")'
+	@echo 'make fuzz         the property tests with many more cases (FUZZ_CASES=20000)'
+	@echo 'make ratchet      rewrite the list of what is over a limit of the house'
+	@echo 'make install      install drom below PREFIX (/usr/local)'
+	@echo 'make clean        remove what was built and measured'
+
+build:
+	@scripts/rust.sh
+	@scripts/packages.sh 'the build' $(PERL_PACKAGES)
+	cargo build --release -p drom
+
+demo:
+	@scripts/rust.sh
+	@scripts/packages.sh 'the demo' $(PERL_PACKAGES) $(SCRIPT_PACKAGES)
+	cargo build --release -p drom
+	scripts/demo.sh $(TARGET)/release/drom
+
+test:
+	@scripts/rust.sh
+	@scripts/packages.sh 'the tests' $(PERL_PACKAGES) $(SCRIPT_PACKAGES)
+	scripts/test.sh
+
+bench-peers:
+	@scripts/packages.sh 'the comparison with other servers' $(PEER_PACKAGES)
+	@echo 'installed: $(PEER_PACKAGES)'
+
+bench:
+	@scripts/rust.sh
+	@scripts/packages.sh 'the benchmark' $(PERL_PACKAGES) $(SCRIPT_PACKAGES)
+	cargo build --release -p drom -p drom-bench
+	$(TARGET)/release/drom-bench --drom $(TARGET)/release/drom $(BENCH)
+
+# Property tests take their number of cases from the environment; a failure prints the seed to keep.
+fuzz:
+	@scripts/rust.sh
+	@scripts/packages.sh 'the tests' $(PERL_PACKAGES) $(SCRIPT_PACKAGES)
+	PROPTEST_CASES=$(FUZZ_CASES) cargo test --release -p drom-load --test answer
+	PROPTEST_CASES=$(FUZZ_CASES) cargo test --release -p drom-serve --lib
+
+ratchet:
+	DROM_REWRITE_RATCHET=1 cargo test --quiet -p drom-tidy --test tidy
+
+install: build
+	install -D -m 755 $(TARGET)/release/drom $(DESTDIR)$(PREFIX)/bin/drom
+
+clean:
+	cargo clean
+	rm -rf runs bench/work

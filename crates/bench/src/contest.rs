@@ -1,0 +1,145 @@
+//! Holds one row's contest: both sides up, both answers checked, rounds in random order, a ratio
+//! with an interval. The rounds are the blocks of the statistics; requests are not.
+
+use std::time::Duration;
+
+use drom_observe::allowed_cores;
+use drom_stats::{Estimate, Paired, Rng};
+
+use crate::{
+    client::{self, Job, Seen},
+    error::Error,
+    server::{Ground, Server},
+    table::{Figure, Row, Side},
+};
+
+#[derive(Clone, Copy, Debug)]
+pub struct Rounds {
+    pub count: usize,
+    pub each: Duration,
+    pub warm_up: Duration,
+}
+
+/// One round: the figure of either side, and who began.
+#[derive(Clone, Copy, Debug)]
+pub struct Round {
+    pub drom: f64,
+    pub peer: f64,
+    pub drom_first: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub rounds: Vec<Round>,
+    /// Drom / peer.
+    pub ratio: Estimate,
+}
+
+pub fn hold(row: &Row, ground: &Ground, rounds: Rounds, rng: &mut Rng) -> Result<Outcome, Error> {
+    match row.figure {
+        Figure::Servers { drom, peer } => {
+            let (mine, other) = (ground.start(drom.kind, None)?, ground.start(peer.kind, None)?);
+            same_answer(&mine, drom, &other, peer)?;
+            let of = |server: &Server, side: Side| {
+                let url = server.url(side.path);
+                let connections = row.connections;
+                move |duration| {
+                    let job = Job { url: &url, connections, duration, core: None };
+                    client::wrk(job).map(|seen| seen.rate_rps)
+                }
+            };
+            play(rounds, rng, of(&mine, drom), of(&other, peer))
+        }
+        Figure::ClientRate { server } => {
+            let running = ground.start(server.kind, None)?;
+            running.await_answer(server.path)?;
+            race_clients(row, ground, &running, server, None, rounds, rng, |seen| seen.rate_rps)
+        }
+        Figure::ClientMedian { server } => {
+            let cores = allowed_cores();
+            let [first, .., last] = cores[..] else { return Err(Error::OneCore) };
+            let running = ground.start(server.kind, Some(first))?;
+            running.await_answer(server.path)?;
+            let core = Some(last);
+            race_clients(row, ground, &running, server, core, rounds, rng, |seen| seen.median_us)
+        }
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "called twice, above; each says one thing")]
+fn race_clients(
+    row: &Row,
+    ground: &Ground,
+    server: &Server,
+    side: Side,
+    core: Option<usize>,
+    rounds: Rounds,
+    rng: &mut Rng,
+    figure: impl Fn(Seen) -> f64 + Copy,
+) -> Result<Outcome, Error> {
+    let url = server.url(side.path);
+    let job = |duration| Job { url: &url, connections: row.connections, duration, core };
+    let mine = |duration| client::drom_load(&ground.drom, job(duration)).map(figure);
+    let other = |duration| client::wrk(job(duration)).map(figure);
+    play(rounds, rng, mine, other)
+}
+
+fn same_answer(mine: &Server, my: Side, other: &Server, their: Side) -> Result<(), Error> {
+    if mine.await_answer(my.path)? == other.await_answer(their.path)? {
+        return Ok(());
+    }
+    let (a, b) = (mine.url(my.path), other.url(their.path));
+    Err(Error::Different(mine.name(), other.name(), a, b))
+}
+
+fn play(
+    rounds: Rounds,
+    rng: &mut Rng,
+    mut drom: impl FnMut(Duration) -> Result<f64, Error>,
+    mut peer: impl FnMut(Duration) -> Result<f64, Error>,
+) -> Result<Outcome, Error> {
+    drom(rounds.warm_up)?;
+    peer(rounds.warm_up)?;
+    let mut played = Vec::new();
+    for _ in 0..rounds.count {
+        let drom_first = rng.below(2) == 0;
+        let (mine, other);
+        if drom_first {
+            mine = drom(rounds.each)?;
+            other = peer(rounds.each)?;
+        } else {
+            other = peer(rounds.each)?;
+            mine = drom(rounds.each)?;
+        }
+        played.push(Round { drom: mine, peer: other, drom_first });
+    }
+    let ratio = ratio(&played).ok_or(Error::Rounds)?;
+    Ok(Outcome { rounds: played, ratio })
+}
+
+/// Geometric mean of the rounds' ratios with its 95 % t interval.
+fn ratio(rounds: &[Round]) -> Option<Estimate> {
+    let logs: Vec<f64> = rounds.iter().map(|r| (r.drom / r.peer).ln()).collect();
+    Some(Paired::new(&logs)?.t_interval(0.95).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_round_measures_both_and_the_ratio_is_theirs() {
+        let rounds = Rounds { count: 6, each: Duration::ZERO, warm_up: Duration::ZERO };
+        let outcome = play(rounds, &mut Rng::new(1), |_| Ok(300.0), |_| Ok(100.0));
+        let outcome = outcome.unwrap();
+        assert_eq!(outcome.rounds.len(), 6);
+        assert!((outcome.ratio.centre - 3.0).abs() < 1e-9);
+        assert!(outcome.rounds.iter().any(|r| r.drom_first));
+        assert!(outcome.rounds.iter().any(|r| !r.drom_first));
+    }
+
+    #[test]
+    fn one_round_has_no_interval() {
+        assert!(ratio(&[Round { drom: 1.0, peer: 1.0, drom_first: true }]).is_none());
+    }
+}

@@ -1,0 +1,208 @@
+//! `bench/RESULTS.md`, written anew after every row so that Ctrl-C keeps what was measured, and
+//! every round beside it in `rounds.csv`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use drom_observe::machine_record;
+use drom_stats::Estimate;
+
+use crate::{
+    contest::{Outcome, Rounds},
+    error::Error,
+    table::{Asked, Figure, Row},
+};
+
+pub struct Results {
+    path: PathBuf,
+    head: String,
+    rows: Vec<String>,
+    csv: String,
+}
+
+impl Results {
+    pub fn new(path: PathBuf, seed: u64, rounds: Rounds) -> Result<Self, Error> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(|e| Error::File(folder.to_owned(), e))?;
+        }
+        let csv = "row,round,first,drom,peer\n".to_owned();
+        Ok(Self { path, head: head(seed, rounds), rows: Vec::new(), csv })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Adds a row and returns its summary.
+    pub fn add(&mut self, row: &Row, outcome: Result<Outcome, Error>) -> Result<String, Error> {
+        let said = match &outcome {
+            Ok(outcome) => measured(row, outcome),
+            Err(e) => {
+                [String::new(), String::new(), first_line(e), asked(row.asked), "-".to_owned()]
+            }
+        };
+        let [drom, peer, ratio, asked, reached] = &said;
+        let Row { what, against, connections, .. } = row;
+        self.rows.push(format!(
+            "| {what} | {against} | {connections} | {drom} | {peer} | {ratio} | {asked} | {reached} |\n"
+        ));
+        let summary = match outcome {
+            Ok(outcome) => {
+                self.csv += &csv(row, &outcome);
+                format!("{drom} against {peer}: {ratio}; asked {asked}: {reached}")
+            }
+            Err(e) => e.to_string(),
+        };
+        self.write()?;
+        Ok(summary)
+    }
+
+    fn write(&self) -> Result<(), Error> {
+        let text = format!("{}{}", self.head, self.rows.concat());
+        let csv = self.path.with_file_name("rounds.csv");
+        for (path, text) in [(&self.path, &text), (&csv, &self.csv)] {
+            fs::write(path, text).map_err(|e| Error::File(path.clone(), e))?;
+        }
+        Ok(())
+    }
+}
+
+fn measured(row: &Row, outcome: &Outcome) -> [String; 5] {
+    let mean = |figure: fn(&crate::contest::Round) -> f64| {
+        outcome.rounds.iter().map(figure).sum::<f64>() / outcome.rounds.len() as f64
+    };
+    let shown = |value: f64| match row.figure {
+        Figure::ClientMedian { .. } => format!("{value:.1} µs"),
+        _ => format!("{}/s", thousands(value)),
+    };
+    let Estimate { centre, interval } = outcome.ratio;
+    let ratio = format!("**{centre:.2}** [{:.2}, {:.2}]", interval.low, interval.high);
+    let (drom, peer) = (shown(mean(|r| r.drom)), shown(mean(|r| r.peer)));
+    [drom, peer, ratio, asked(row.asked), reached(row.asked, outcome.ratio).to_owned()]
+}
+
+fn asked(asked: Asked) -> String {
+    match asked {
+        Asked::AtLeast(ratio) => format!("≥ {ratio}"),
+        Asked::Within(share) => format!("within {:.0} %", share * 100.0),
+    }
+}
+
+/// Judged by the interval, not by its centre.
+fn reached(asked: Asked, ratio: Estimate) -> &'static str {
+    let (low, high) = match asked {
+        Asked::AtLeast(least) => (least, f64::INFINITY),
+        Asked::Within(share) => (1.0 - share, 1.0 + share),
+    };
+    let interval = ratio.interval;
+    if interval.low >= low && interval.high <= high {
+        "yes"
+    } else if interval.high < low || interval.low > high {
+        "no"
+    } else {
+        "not decided"
+    }
+}
+
+fn csv(row: &Row, outcome: &Outcome) -> String {
+    let line = |(number, r): (usize, &crate::contest::Round)| {
+        let first = if r.drom_first { "drom" } else { "peer" };
+        format!("{},{},{first},{:.2},{:.2}\n", row.name, number + 1, r.drom, r.peer)
+    };
+    outcome.rounds.iter().enumerate().map(line).collect()
+}
+
+fn head(seed: u64, rounds: Rounds) -> String {
+    let mut text = String::from(
+        "# Results\n\nWritten by `make bench`; do not edit. Every round is in `rounds.csv`.\n\n",
+    );
+    for (name, value) in facts() {
+        text += &format!("- {name}: {value}\n");
+    }
+    let (count, each) = (rounds.count, rounds.each.as_secs());
+    text += &format!("- rounds: {count} of {each} s a side, order drawn with seed {seed}\n");
+    text += METHOD;
+    text += "\n| what | against | connections | Drom | peer | ratio [95 % interval] | asked | reached |\n";
+    text += "|---|---|---|---|---|---|---|---|\n";
+    text
+}
+
+const METHOD: &str = "
+Client: wrk with one thread and keep-alive, on the same machine and free to run on every core. Both servers
+of a row are up at the same time, both were seen to answer 200 with the same body, neither writes an access
+log. Against httpd both have as many workers as there are connections (prefork holds a worker for each);
+against nginx and the floor both have two. The ratio is the geometric mean of the rounds' ratios, its
+interval Student's t over the rounds' logarithms. *Reached* is \"yes\" or \"no\" when the whole interval is.
+";
+
+fn facts() -> Vec<(String, String)> {
+    let mut facts = vec![("date".to_owned(), command("date", &["-u", "+%Y-%m-%d %H:%M UTC"]))];
+    let wanted = ["CPU", "cores", "memory", "kernel", "system", "virtual machine"];
+    for fact in machine_record().into_iter().filter(|f| wanted.contains(&f.name.as_str())) {
+        facts.push((fact.name, fact.value));
+    }
+    let commit = command("git", &["describe", "--always", "--dirty"]);
+    facts.push(("drom".to_owned(), format!("{} ({commit})", env!("CARGO_PKG_VERSION"))));
+    facts.push(("perl".to_owned(), command("perl", &["-e", "printf '%vd', $^V"])));
+    for package in ["apache2-bin", "libapache2-mod-perl2", "nginx", "wrk"] {
+        facts.push((
+            package.to_owned(),
+            command("dpkg-query", &["-W", "-f", "${Version}", package]),
+        ));
+    }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    facts.push(("command".to_owned(), format!("`drom-bench {}`", arguments.join(" "))));
+    facts
+}
+
+/// What a command says, or that it says nothing.
+fn command(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().ok().filter(|o| o.status.success());
+    let text = output.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned());
+    text.filter(|t| !t.is_empty()).unwrap_or_else(|| "not installed".to_owned())
+}
+
+fn first_line(error: &Error) -> String {
+    error.to_string().lines().next().unwrap_or_default().replace('|', "/")
+}
+
+fn thousands(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use drom_stats::Interval;
+
+    use super::*;
+
+    #[test]
+    fn the_interval_decides_what_was_reached() {
+        let ratio = |low, centre, high| Estimate { centre, interval: Interval { low, high } };
+        let at_least = Asked::AtLeast(3.0);
+        assert_eq!(reached(at_least, ratio(3.1, 3.2, 3.3)), "yes");
+        assert_eq!(reached(at_least, ratio(2.9, 3.2, 3.5)), "not decided");
+        assert_eq!(reached(at_least, ratio(2.0, 2.5, 2.9)), "no");
+        let within = Asked::Within(0.1);
+        assert_eq!(reached(within, ratio(0.95, 1.0, 1.05)), "yes");
+        assert_eq!(reached(within, ratio(1.05, 1.1, 1.2)), "not decided");
+        assert_eq!(reached(within, ratio(1.2, 1.3, 1.4)), "no");
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!(thousands(1_234_567.4), "1,234,567");
+        assert_eq!(thousands(999.0), "999");
+    }
+}
