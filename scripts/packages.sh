@@ -15,7 +15,7 @@ done
 [[ ${#missing[@]} -gt 0 ]] || exit 0
 
 command=(apt-get install -y --no-install-recommends "${missing[@]}")
-echo "$what needs Debian packages that are not installed: ${missing[*]}"
+echo "Debian packages missing for $what: ${missing[*]}"
 if ! command -v apt-get >/dev/null; then
     echo "This is no Debian system: install what corresponds to them, then run the command again." >&2
     exit 1
