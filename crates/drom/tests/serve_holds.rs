@@ -92,15 +92,13 @@ fn slow_senders_and_readers_hold_no_worker() {
     const BIG: &str = "print \"Content-type: text/plain\\n\\n\", 'x' x 3_000_000;\n";
     let files = [("perl/hello.pl", HELLO), ("perl/big.pl", BIG)];
     let server = Server::start(WORKERS_2, &files);
-    let request = b"GET /registry/hello.pl HTTP/1.1\r\n\r\n";
     let mut senders: Vec<Client> = (0..100).map(|_| server.connect()).collect();
     let mut readers: Vec<Client> = (0..100).map(|_| server.connect()).collect();
     for reader in &mut readers {
         reader.send("GET /registry/big.pl HTTP/1.1\r\nHost: x\r\n\r\n");
     }
     // One byte each, over and over: the seconds between are what a slow network adds, not the server.
-    let line = format!("GET /registry/hello.pl HTTP/1.1\r\nHost: slow\r\n\r\n");
-    let _ = request;
+    let line = "GET /registry/hello.pl HTTP/1.1\r\nHost: slow\r\n\r\n";
     let bytes = line.as_bytes();
     let mut worst = Duration::ZERO;
     for byte in &bytes[..bytes.len() - 1] {
@@ -383,6 +381,23 @@ fn broken_start_up_code_leaves_the_old_code_serving() {
     server.put("startup.pl", "1;\n");
     assert_eq!(server.reload().0, 0);
     assert_eq!(server.get("/registry/hello.pl").status, 200);
+}
+
+#[test]
+fn a_head_that_takes_too_long_is_refused_when_that_is_asked() {
+    let server = Server::start(&format!("{WORKERS_2}DromReadTimeout 500ms\n"), &[]);
+    let mut client = server.connect();
+    let start = Instant::now();
+    for _ in 0..40 {
+        if client.stream.write_all(b"G").is_err() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        if start.elapsed() > Duration::from_millis(1200) {
+            break;
+        }
+    }
+    assert_eq!(client.answer().unwrap().status, 408);
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub struct Settings {
     pub worker_memory_limit: Option<u64>,
     /// Bytes of a response kept in memory before it spills.
     pub response_buffer_limit: u64,
-    /// How long a client may take for a request head.
+    /// How long a client may take for a whole request head; zero: no limit.
     pub read_timeout: Duration,
     /// Modules loaded in the CGI zygote.
     pub cgi_preload: Vec<String>,
@@ -92,7 +92,7 @@ impl Settings {
             use_canonical_name: false,
             worker_memory_limit: None,
             response_buffer_limit: 1 << 20,
-            read_timeout: Duration::from_secs(20),
+            read_timeout: Duration::ZERO,
             cgi_preload: Vec::new(),
         }
     }

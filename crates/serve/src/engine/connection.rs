@@ -45,6 +45,8 @@ pub struct Connection {
     pub ended: bool,
     pub served: u64,
     pub deadline_ns: u64,
+    /// When the first byte of the head being read came; 0: none came yet.
+    pub head_since_ns: u64,
 }
 
 /// A request's body on its way in.
@@ -82,6 +84,7 @@ impl Connection {
             ended: false,
             served: 0,
             deadline_ns: u64::MAX,
+            head_since_ns: 0,
         }
     }
 }

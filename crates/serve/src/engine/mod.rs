@@ -70,6 +70,10 @@ pub struct Engine {
     count: usize,
     serial: u64,
     buffers: Vec<Vec<u8>>,
+    #[expect(
+        clippy::vec_box,
+        reason = "a request moves between connections and here: a pointer, not 1 KB"
+    )]
     spare: Vec<Box<Request>>,
     /// Connections with input that was read already.
     again: VecDeque<usize>,
@@ -239,11 +243,7 @@ impl Engine {
         if !self.listening && !self.draining && self.is_primary() {
             return 10;
         }
-        if self.count > 0 {
-            (SWEEP_NS / 1_000_000) as i32
-        } else {
-            -1
-        }
+        if self.count > 0 { (SWEEP_NS / 1_000_000) as i32 } else { -1 }
     }
 
     fn handle(&mut self, token: u64, events: u32) -> Option<usize> {
@@ -346,15 +346,21 @@ impl Engine {
         if let Err(e) = result {
             self.log(LogLevel::Error, &format!("cannot watch the inbox: {e}"));
         }
-        while !on {
-            // As with the listeners: a message whose wake-up came here is not left behind. Without Perl
-            // it goes to `waiting` and from there to somebody idle.
+        if !on {
+            self.empty_inbox();
+        }
+    }
+
+    /// As with the listeners: a message whose wake-up came here is not left behind. Without Perl it goes
+    /// to `waiting` and from there to somebody idle.
+    fn empty_inbox(&mut self) {
+        loop {
             let before = self.serial;
             if let Some(index) = self.receive() {
                 self.waiting.push_back(index);
             }
             if self.serial == before {
-                break;
+                return;
             }
         }
     }

@@ -46,7 +46,7 @@ impl Engine {
                 None
             }
             Ok(_) => {
-                connection.deadline_ns = self.now_ns + self.setup.site.timeout().as_nanos() as u64;
+                self.set_read_deadline(index);
                 self.advance(index)
             }
             Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => None,
@@ -54,6 +54,21 @@ impl Engine {
                 self.close(index);
                 None
             }
+        }
+    }
+
+    /// `Timeout` between bytes, `DromReadTimeout` for a whole head.
+    fn set_read_deadline(&mut self, index: usize) {
+        let site = self.setup.site;
+        let whole_ns = site.config.server.read_timeout.as_nanos() as u64;
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        connection.deadline_ns = self.now_ns + site.timeout().as_nanos() as u64;
+        if connection.state == State::Reading && whole_ns > 0 {
+            if connection.head_since_ns == 0 {
+                connection.head_since_ns = self.now_ns;
+            }
+            connection.deadline_ns =
+                connection.deadline_ns.min(connection.head_since_ns + whole_ns);
         }
     }
 
@@ -113,6 +128,7 @@ impl Engine {
     ) -> Option<usize> {
         let connection = self.connections[index].as_mut()?;
         connection.served += 1;
+        connection.head_since_ns = 0;
         let local = *connection.local.get_or_insert_with(|| {
             sys::local_address(connection.fd.as_raw_fd()).unwrap_or(connection.client)
         });

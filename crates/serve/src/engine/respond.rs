@@ -287,7 +287,7 @@ fn file_answer(
 ) -> Result<(), u16> {
     let mapped = request.mapped.as_ref().expect("a dispatched request is mapped");
     let target = mapped.target(&Disk);
-    let stat = target.finfo.clone().ok_or(404u16)?;
+    let stat = target.finfo.ok_or(404u16)?;
     let allows_info = mapped.policy.accept_path_info == Some(crate::config::AcceptPathInfo::On);
     if !target.path_info.is_empty() && !allows_info {
         return Err(404);
@@ -376,7 +376,7 @@ impl FileCache {
         if self.0.len() >= CACHED_FILES_MAX {
             self.0.clear();
         }
-        self.0.insert(path.to_path_buf(), (stat.clone(), Arc::clone(&bytes)));
+        self.0.insert(path.to_path_buf(), (*stat, Arc::clone(&bytes)));
         Ok(bytes)
     }
 }

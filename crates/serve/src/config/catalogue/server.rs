@@ -369,8 +369,8 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         (1, 1),
         "seconds[ms]",
         Server,
-        "20",
-        "How long a client may take to send a request head.",
+        "0",
+        "Time for a whole request head; 0: none but Timeout between bytes.",
         |cx, a| {
             cx.server.read_timeout = duration(&a[0])?;
             Ok(())
