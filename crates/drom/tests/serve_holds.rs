@@ -232,6 +232,24 @@ fn a_worker_over_its_memory_limit_is_replaced_after_its_request() {
 }
 
 #[test]
+fn what_perlrun_compiles_is_forgotten() {
+    let script = "sub big { my @list = (1 .. 20_000); return scalar @list }\n\
+        print \"Content-type: text/plain\\n\\n\", big(), \"\\n\";\n";
+    let config = "StartServers 1\nMinSpareServers 1\nMaxSpareServers 1\nMaxRequestWorkers 1\n";
+    let server = Server::start(config, &[("perl/big.pl", script)]);
+    let mut client = server.connect();
+    let mut run = |times: u32| {
+        for _ in 0..times {
+            assert_eq!(client.get("/perlrun/big.pl").text(), "20000\n");
+        }
+        workers_memory(&server)
+    };
+    let before = run(20);
+    let grown = run(100).saturating_sub(before);
+    assert!(grown < 10_000_000, "100 requests kept {grown} bytes");
+}
+
+#[test]
 fn scripts_that_end_badly_do_not_take_the_worker_along() {
     let files = [
         ("perl/die.pl", "die 'ouch';\n"),

@@ -621,6 +621,16 @@ static void close_handle(pTHX_ GV *gv)
         do_close(gv, FALSE);
 }
 
+/* A named sub points at the script's sub around it, whose code points at the name: a circle that deleting
+ * the names would leave in memory with everything in the pads. Imported subs live where they came from. */
+static void undef_own_sub(pTHX_ GV *gv, HV *stash)
+{
+    CV *cv = GvCV(gv);
+    GV *home = cv && !CvISXSUB(cv) && CvDEPTH(cv) == 0 ? CvGV(cv) : NULL;
+    if (home && GvSTASH(home) == stash)
+        cv_undef(cv);
+}
+
 void drom_unload(const char *package, size_t len)
 {
     dTHXa(drom_perl);
@@ -638,8 +648,10 @@ void drom_unload(const char *package, size_t len)
         const char *key = HePV(entry, klen);
         if (klen > 2 && memEQ(key + klen - 2, "::", 2))
             continue; /* packages inside live on */
-        if (isGV(value)) /* imported subs lose this entry only; they live where they came from */
+        if (isGV(value)) {
             close_handle(aTHX_ (GV *)value);
+            undef_own_sub(aTHX_ (GV *)value, stash);
+        }
         av_push(names, newSVpvn_utf8(key, klen, HeUTF8(entry)));
     }
     for (SSize_t i = 0; i < (SSize_t)av_count(names); i++)
