@@ -211,11 +211,15 @@ void drom_io_close(pTHX)
 /* ---- %ENV ------------------------------------------------------------------------------------- */
 
 /* Gives the request a %ENV of its own, empty or with what the process has. */
+static HV *script_env; /* the hash of the last request: mostly the same names, often the same values */
+
 HV *drom_env_own(pTHX_ int copy)
 {
     if (!drom.outer_env) {
         drom.outer_env = GvHV(PL_envgv);
-        GvHV(PL_envgv) = copy ? newHVhv(drom.outer_env) : newHV();
+        if (!copy && !script_env)
+            script_env = newHV();
+        GvHV(PL_envgv) = copy ? newHVhv(drom.outer_env) : (HV *)SvREFCNT_inc(script_env);
     }
     return GvHV(PL_envgv);
 }
@@ -227,30 +231,56 @@ void drom_env_restore(pTHX)
     SvREFCNT_dec(GvHV(PL_envgv));
     GvHV(PL_envgv) = drom.outer_env;
     drom.outer_env = NULL;
+    if (script_env && (SvREFCNT(script_env) > 1 || SvMAGICAL(script_env))) {
+        SvREFCNT_dec(script_env); /* somebody keeps or tied it: the next request gets another */
+        script_env = NULL;
+    }
 }
 
 /* By these two a program knows where it runs. They are no part of the CGI environment, so not the host's. */
-static void mark_env(pTHX_ HV *env)
+static void put_env(pTHX_ HV *env, const drom_pair *pair)
 {
-    if (drom.flags & DROM_MOD_PERL_1) {
-        if (!hv_exists(env, "MOD_PERL", 8))
-            (void)hv_stores(env, "MOD_PERL", newSVpvs("mod_perl/1.27"));
+    SV **slot = hv_fetch(env, pair->key.ptr, (I32)pair->key.len, 1);
+    SV *value = slot ? *slot : NULL;
+    if (value && SvREFCNT(value) == 1 && !SvTHINKFIRST(value) && !SvMAGICAL(value)) {
+        int same = SvPOK(value) && !SvUTF8(value) && SvCUR(value) == pair->value.len
+            && memEQ(SvPVX(value), pair->value.ptr, pair->value.len);
+        if (same)
+            return;
+        SvUTF8_off(value);
+        sv_setpvn(value, pair->value.ptr, pair->value.len);
         return;
     }
-    if (!hv_exists(env, "MOD_PERL", 8))
-        (void)hv_stores(env, "MOD_PERL", newSVpvs("mod_perl/2.0.12"));
-    if (!hv_exists(env, "MOD_PERL_API_VERSION", 20))
-        (void)hv_stores(env, "MOD_PERL_API_VERSION", newSVpvs("2"));
+    (void)hv_store(env, pair->key.ptr, (I32)pair->key.len, newSVpvn(pair->value.ptr, pair->value.len), 0);
 }
 
+#define ENV_MARK(name, value) { { name, sizeof name - 1 }, { value, sizeof value - 1 } }
+static const drom_pair marks[] = { ENV_MARK("MOD_PERL_API_VERSION", "2"), ENV_MARK("MOD_PERL", "mod_perl/2.0.12") };
+static const drom_pair marks_1[] = { ENV_MARK("MOD_PERL", "mod_perl/1.27") };
+
+static size_t mark_env(pTHX_ HV *env)
+{
+    int old = drom.flags & DROM_MOD_PERL_1;
+    size_t count = old ? C_ARRAY_LENGTH(marks_1) : C_ARRAY_LENGTH(marks);
+    for (size_t i = 0; i < count; i++)
+        put_env(aTHX_ env, (old ? marks_1 : marks) + i);
+    return count;
+}
+
+/* Values are put into the hash of the request before; a name that is left over makes it all new. */
 void drom_env_fill(pTHX_ HV *env, uint64_t r)
 {
     size_t count;
     const drom_pair *pairs = drom.host->environment(r, &count);
-    hv_ksplit(env, count + 4);
     for (size_t i = 0; i < count; i++)
-        (void)hv_store(env, pairs[i].key.ptr, (I32)pairs[i].key.len,
-                       newSVpvn(pairs[i].value.ptr, pairs[i].value.len), 0);
+        put_env(aTHX_ env, pairs + i);
+    size_t marked = mark_env(aTHX_ env);
+    if (env != script_env || HvUSEDKEYS(env) == count + marked)
+        return;
+    hv_clear(env);
+    hv_ksplit(env, count + marked);
+    for (size_t i = 0; i < count; i++)
+        put_env(aTHX_ env, pairs + i);
     mark_env(aTHX_ env);
 }
 

@@ -75,10 +75,7 @@ fn server(request: &Request, env: &mut Table) {
     let site = request.site;
     let settings = &site.config.server;
     let root = settings.document_root.as_os_str().as_bytes();
-    match std::env::var_os("PATH") {
-        Some(path) => env.add(b"PATH", path.as_bytes()),
-        None => env.add(b"PATH", b"/usr/local/bin:/usr/bin:/bin"),
-    }
+    env.add(b"PATH", path());
     env.add(b"SERVER_SIGNATURE", b"");
     env.add(b"SERVER_SOFTWARE", site.server.as_bytes());
     let host = request.host_name();
@@ -96,6 +93,13 @@ fn server(request: &Request, env: &mut Table) {
         settings.server_admin.as_deref().unwrap_or("[no address given]").as_bytes(),
     );
     env.add(b"REMOTE_PORT", request.client.port().to_string().as_bytes());
+}
+
+/// The server's own PATH, as it was when the first script asked.
+fn path() -> &'static [u8] {
+    static PATH: std::sync::OnceLock<std::ffi::OsString> = std::sync::OnceLock::new();
+    let found = || std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    PATH.get_or_init(found).as_bytes()
 }
 
 /// The port that the client named, else the one it connected to.
