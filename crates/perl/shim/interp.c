@@ -621,6 +621,15 @@ static void close_handle(pTHX_ GV *gv)
         do_close(gv, FALSE);
 }
 
+/* A named sub inside the handler holds the handler (CvOUTSIDE), whose pad holds the glob by which it calls
+ * the sub: nothing of a script with subs would ever be freed. */
+static void drop_sub(pTHX_ GV *gv)
+{
+    CV *cv = GvCV(gv);
+    GvCV_set(gv, NULL);
+    SvREFCNT_dec(cv);
+}
+
 void drom_unload(const char *package, size_t len)
 {
     dTHXa(drom_perl);
@@ -642,8 +651,12 @@ void drom_unload(const char *package, size_t len)
             close_handle(aTHX_ (GV *)value);
         av_push(names, newSVpvn_utf8(key, klen, HeUTF8(entry)));
     }
-    for (SSize_t i = 0; i < (SSize_t)av_count(names); i++)
+    for (SSize_t i = 0; i < (SSize_t)av_count(names); i++) {
+        HE *found = hv_fetch_ent(stash, AvARRAY(names)[i], 0, 0);
+        if (found && isGV_with_GP(HeVAL(found)))
+            drop_sub(aTHX_ (GV *)HeVAL(found));
         (void)hv_delete_ent(stash, AvARRAY(names)[i], G_DISCARD, 0);
+    }
     mro_method_changed_in(stash);
     FREETMPS;
     LEAVE;

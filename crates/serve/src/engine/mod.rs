@@ -227,6 +227,9 @@ impl Engine {
 
     /// How long the loop may sleep.
     fn due_ms(&self) -> i32 {
+        if !self.waiting.is_empty() && self.can_run_perl {
+            return 0;
+        }
         if !self.cgi_waiting.is_empty() && self.cgi_running == 0 {
             return 2; // another worker's child must end first, and nobody tells us
         }
@@ -239,11 +242,7 @@ impl Engine {
         if !self.listening && !self.draining && self.is_primary() {
             return 10;
         }
-        if self.count > 0 {
-            (SWEEP_NS / 1_000_000) as i32
-        } else {
-            -1
-        }
+        if self.count > 0 { (SWEEP_NS / 1_000_000) as i32 } else { -1 }
     }
 
     fn handle(&mut self, token: u64, events: u32) -> Option<usize> {

@@ -418,15 +418,9 @@ fn redirect(request: &mut Request, to: &[u8]) {
     }
     let status = request.status;
     access_log::note_original(request);
-    let mut env = Vec::new();
-    if status >= 400 {
-        env.push((b"REDIRECT_STATUS".to_vec(), status.to_string().into_bytes()));
-    }
-    env.push((b"REDIRECT_URL".to_vec(), request.path.clone()));
-    if let Some(args) = &request.args {
-        env.push((b"REDIRECT_QUERY_STRING".to_vec(), args.clone()));
-    }
+    let env = crate::environment::redirected(request, status);
     request.forget_answer();
+    request.forget_env();
     request.error_status = (status >= 400).then_some(status);
     request.redirects += 1;
     request.redirect_env = env;
