@@ -161,3 +161,35 @@ fn perl_run_frees_a_script_with_subs() {
     let after = pages(300);
     assert!(after < before + 500, "{} pages kept by 300 requests", after - before);
 }
+
+#[test]
+fn a_worker_that_retires_cuts_nobody_off() {
+    let script = cgi(&format!("{PLAIN}print \"cgi\\n\";\n"));
+    let flushed =
+        cgi(&format!("$| = 1; {PLAIN}select undef, undef, undef, 0.05; print \"cgi\\n\";\n"));
+    let files = [
+        ("cgi-bin/a.pl", &script[..]),
+        ("cgi-bin/b.pl", &flushed[..]),
+        ("perl/a.pl", &format!("{PLAIN}print \"registry\\n\";\n")[..]),
+    ]
+    .map(|(n, t)| (n, t.to_owned()));
+    let files: Vec<(&str, &str)> = files.iter().map(|(n, t)| (*n, &t[..])).collect();
+    let server =
+        Server::start("StartServers 2\nMaxRequestWorkers 2\nMaxConnectionsPerChild 3\n", &files);
+    let paths = ["/cgi-bin/a.pl", "/cgi-bin/b.pl", "/registry/a.pl", "/registry/a.pl"];
+    std::thread::scope(|scope| {
+        for path in paths {
+            let server = &server;
+            scope.spawn(move || {
+                let mut client = server.connect();
+                for _ in 0..40 {
+                    let answer = client.get(path); // panics when none comes
+                    assert_eq!(answer.status, 200);
+                    if answer.header("Connection") == Some("close") {
+                        client = server.connect();
+                    }
+                }
+            });
+        }
+    });
+}
