@@ -45,6 +45,21 @@ static void fill_args(pTHX_ const char *const *args)
     }
 }
 
+/* The `use` that is going on will restore the file name's pointer when it ends (SAVECOPFILE): a new name
+ * has to be in the old memory. The program's name was made long enough for any path. */
+static void name_file(pTHX_ const char *script)
+{
+#ifdef USE_ITHREADS
+    char *name = (char *)CopFILE(&PL_compiling);
+    if (strlen(script) <= strlen(name)) {
+        strcpy(name, script);
+        return;
+    }
+#endif
+    CopFILE_free(&PL_compiling);
+    CopFILE_set(&PL_compiling, script);
+}
+
 static void become(pTHX_ const drom_cgi_job *job)
 {
     PerlIO *file = PerlIO_open(job->script, "r");
@@ -54,8 +69,7 @@ static void become(pTHX_ const drom_cgi_job *job)
     }
     PerlIO_close(PL_parser->rsfp);
     PL_parser->rsfp = file;
-    CopFILE_free(&PL_compiling);
-    CopFILE_set(&PL_compiling, job->script);
+    name_file(aTHX_ job->script);
     PL_origfilename = savepv(job->script);
     sv_setpv(GvSVn(gv_fetchpvs("0", GV_ADD | GV_NOTQUAL, SVt_PV)), job->script);
     sv_setpv(get_sv("\030", GV_ADD), job->perl);

@@ -26,6 +26,10 @@ pub trait Wait {
     fn loaded(&mut self, entry: &[u8]);
 }
 
+/// The name that perl starts with is as long as a path can be: the script's name takes its place in memory,
+/// because the lexer goes back to that memory when the `use` in which the zygote waits is over.
+const PROGRAM_BYTES: usize = libc::PATH_MAX as usize - 1;
+
 struct State<'a> {
     wait: &'a mut dyn Wait,
     job: Option<(CStrings, CStrings, CStrings)>,
@@ -36,7 +40,8 @@ struct State<'a> {
 pub fn run(switches: &[&str], preload: &[String], wait: &mut dyn Wait) -> Result<i32, Unavailable> {
     let shim = Shim::load()?;
     let args = ["perl"].into_iter().chain(switches.iter().copied());
-    let argv = CStrings::new(args.chain(["-MDrom::Zygote", "/dev/null"]));
+    let program = format!("{:/>width$}", "/dev/null", width = PROGRAM_BYTES);
+    let argv = CStrings::new(args.chain(["-MDrom::Zygote", &program]));
     let preload = CStrings::new(preload);
     let mut state = State { wait, job: None };
     // SAFETY: all arrays live until the function returns or the process ends; `state` is reached only

@@ -21,6 +21,11 @@ pub fn is_ours(name: &[u8]) -> bool {
     OURS.iter().any(|own| name.eq_ignore_ascii_case(own))
 }
 
+/// Whether HTTP gives the status a meaning.
+pub fn is_known(status: u16) -> bool {
+    status_text(status) != "Unknown"
+}
+
 /// The framing of a body whose end is not known yet.
 pub fn streaming(request: &Request) -> Framing {
     Framing::choose(request.status, request.content_length, request.version(), request.is_head())
@@ -56,6 +61,9 @@ pub fn write_head(request: &mut Request, wire: &mut Vec<u8>) {
 /// The whole of an answer whose body is in hand: its length is known.
 pub fn finish(request: &mut Request, wire: &mut Vec<u8>) {
     if !request.head_sent {
+        if !(100..1000).contains(&request.status) {
+            error_without_document(request, 500); // a script set what is no status
+        }
         if let Some(status) = request.error_status.take().filter(|_| request.status == 200) {
             request.status = status;
         }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use drom_perl::Table;
 
-use crate::request::Request;
+use crate::{map::HandlerKind, request::Request};
 
 /// What `MOD_PERL` says: the version whose API is served.
 pub const MOD_PERL: &str = "mod_perl/2.0.12";
@@ -24,17 +24,44 @@ pub fn fill(request: &mut Request, env: &mut Table) {
 fn configured(request: &Request, env: &mut Table) {
     let policy = &request.mapped().policy;
     let startup = &request.site.config.perl;
-    for name in startup.pass_env.iter().chain(&policy.pass_env) {
+    let handler = &request.mapped().handler;
+    let for_perl = matches!(handler, HandlerKind::PerlScript { .. } | HandlerKind::ModPerl { .. });
+    for name in startup.pass_env.iter().filter(|_| for_perl).chain(&policy.pass_env) {
         if let Some(value) = std::env::var_os(name) {
             env.set(name.as_bytes(), value.as_bytes());
         }
     }
-    for (name, value) in startup.set_env.iter().chain(&policy.set_env).chain(&policy.perl_set_env) {
+    let at_start = startup.set_env.iter().filter(|_| for_perl);
+    let for_handlers = policy.perl_set_env.iter().filter(|_| for_perl);
+    for (name, value) in at_start.chain(&policy.set_env).chain(for_handlers) {
         env.set(name.as_bytes(), value.as_bytes());
     }
     for name in &policy.unset_env {
         env.unset(name.as_bytes());
     }
+}
+
+/// What the next request of an internal redirect finds as `REDIRECT_*`: the variables of this one as far as
+/// they were made, and what led away from it.
+pub fn redirected(request: &mut Request, status: u16) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut before = Table::default();
+    match request.known_env() {
+        Some(env) => env.iter().for_each(|(name, value)| before.set(name, value)),
+        None => configured(request, &mut before),
+    }
+    if status >= 400 {
+        before.set(b"REQUEST_METHOD", request.original_method());
+        if let Some(why) = request.notes.get(b"error-notes") {
+            before.set(b"ERROR_NOTES", why);
+        }
+    }
+    before.set(b"STATUS", status.to_string().as_bytes());
+    before.set(b"URL", &request.path);
+    match &request.args {
+        Some(args) => before.set(b"QUERY_STRING", args),
+        None => before.unset(b"QUERY_STRING"),
+    }
+    before.iter().map(|(name, value)| ([b"REDIRECT_", name].concat(), value.to_vec())).collect()
 }
 
 /// `User-Agent` becomes `HTTP_USER_AGENT`. Names with other than letters, digits and hyphens are dropped:
@@ -86,8 +113,9 @@ fn server(request: &Request, env: &mut Table) {
     env.add(b"REMOTE_ADDR", request.client.ip().to_string().as_bytes());
     env.add(b"DOCUMENT_ROOT", root);
     env.add(b"REQUEST_SCHEME", b"http");
-    env.add(b"CONTEXT_PREFIX", b"");
-    env.add(b"CONTEXT_DOCUMENT_ROOT", root);
+    let (prefix, folder) = request.mapped().context().unwrap_or((b"", root));
+    env.add(b"CONTEXT_PREFIX", prefix);
+    env.add(b"CONTEXT_DOCUMENT_ROOT", folder);
     env.add(
         b"SERVER_ADMIN",
         settings.server_admin.as_deref().unwrap_or("[no address given]").as_bytes(),

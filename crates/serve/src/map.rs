@@ -76,6 +76,12 @@ impl Mapped {
         self.target.get_or_init(|| self.place.walk(files).target)
     }
 
+    /// The `Alias` that led here: its prefix and its folder, as they are configured.
+    #[must_use]
+    pub fn context(&self) -> Option<(&[u8], &[u8])> {
+        self.place.context.as_ref().map(|(prefix, folder)| (&prefix[..], &folder[..]))
+    }
+
     /// `SCRIPT_NAME`: the path without the path info.
     #[must_use]
     pub fn script_name<'a>(&'a self, path: &'a [u8], files: &dyn Files) -> &'a [u8] {
@@ -93,6 +99,7 @@ struct Place {
     /// How much of it the configuration gave: a directory that is taken to exist.
     base: usize,
     script: bool,
+    context: Option<(Vec<u8>, Vec<u8>)>,
     /// What holds wherever on the disk the path ends.
     settled: Option<(Arc<Policy>, HandlerKind)>,
     /// What holds when the name as a whole is a file.
@@ -282,10 +289,17 @@ impl Mapper {
     fn translate(&self, uri: &[u8]) -> Place {
         for alias in &self.config.aliases {
             if let Some((name, base)) = apply_alias(alias, uri) {
+                let context = match &alias.from {
+                    AliasSource::Prefix(from) => {
+                        Some((from.clone().into(), alias.to.clone().into()))
+                    }
+                    AliasSource::Regex(_) => None,
+                };
                 return Place {
                     name,
                     base,
                     script: alias.script,
+                    context,
                     settled: None,
                     as_file: OnceCellSync::new(),
                 };
@@ -294,7 +308,8 @@ impl Mapper {
         let root = self.config.server.document_root.as_os_str().as_bytes();
         let root = root.strip_suffix(b"/").unwrap_or(root);
         let (name, base) = ([root, uri].concat(), root.len());
-        Place { name, base, script: false, settled: None, as_file: OnceCellSync::new() }
+        let as_file = OnceCellSync::new();
+        Place { name, base, script: false, context: None, settled: None, as_file }
     }
 
     /// Proves, when it is so, that policy and handler are the same wherever the path ends on the

@@ -16,6 +16,7 @@ use std::{
 use drom_perl::{Call, End, Handler, Interpreter, Outcome, RunFlags, Source};
 
 use crate::{
+    answer::is_known,
     config::{LogLevel, PerlHandler, ScriptFlavour, option, perl_option},
     map::{
         HandlerKind,
@@ -287,8 +288,11 @@ fn conclude(outcome: Outcome, request: &mut Request) -> bool {
             true
         }
         End::Returned(DONE) => false,
+        // HTTP_OK: the answer is what was printed.
+        End::Returned(200) if request.head_sent || request.body_sent > 0 => false,
         End::Returned(status) => {
-            request.next = Next::Error(u16::try_from(status).unwrap_or(500));
+            let status = u16::try_from(status).ok().filter(|&s| is_known(s));
+            request.next = Next::Error(status.unwrap_or(500));
             false
         }
         End::Died(text) => {

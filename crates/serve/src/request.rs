@@ -218,6 +218,12 @@ impl Request {
         *self = fresh;
     }
 
+    /// The variables are made anew: the request has become another one.
+    pub fn forget_env(&mut self) {
+        self.env.clear();
+        self.env_ready = false;
+    }
+
     /// Forgets the answer so far, for an internal redirect or an error page. Notes, `err_headers_out` and
     /// the user stay, as in Apache.
     pub fn forget_answer(&mut self) {
@@ -230,8 +236,6 @@ impl Request {
         self.mtime = None;
         self.filename = None;
         self.path_info = None;
-        self.env.clear();
-        self.env_ready = false;
         self.dir_config.clear();
         self.held.clear();
         self.scan = None;
@@ -351,6 +355,11 @@ impl Request {
         &mut self.headers_in
     }
 
+    /// The environment, if something asked for it.
+    pub fn known_env(&self) -> Option<&Table> {
+        self.env_ready.then_some(&self.env)
+    }
+
     /// The environment of a script: `SetEnv` and the like, and CGI's variables.
     pub fn script_env(&mut self) -> &mut Table {
         if !self.env_ready {
@@ -391,6 +400,9 @@ impl Request {
     }
 
     fn write_body(&mut self, bytes: &[u8]) -> Result<(), i32> {
+        if !matches!(self.next, Next::Finish) && !self.head_sent {
+            return Ok(()); // another answer takes this one's place
+        }
         self.body_sent += bytes.len() as u64;
         if self.is_head() && !self.ass_backwards {
             return Ok(());
@@ -434,10 +446,10 @@ impl Request {
             if location.starts_with(b"/") && self.status == 200 {
                 self.next = Next::Redirect(location);
             } else {
-                if !had_status && self.status == 200 {
-                    self.status = 302;
-                }
                 self.headers_out.set(b"Location", &location);
+                if !had_status && self.status == 200 {
+                    self.next = Next::Error(302);
+                }
             }
         }
     }
@@ -448,8 +460,11 @@ impl Request {
             self.content_length = text.and_then(|t| t.parse().ok());
         } else if name.eq_ignore_ascii_case(b"Set-Cookie") {
             self.err_headers_out.add(name, value);
+        } else if name.eq_ignore_ascii_case(b"Last-Modified") {
+            self.headers_out.set(name, value);
         } else if !answer::is_ours(name) {
-            self.headers_out.add(name, value);
+            // As in Apache they stay when an internal redirect or an error page answers.
+            self.err_headers_out.merge(name, value);
         }
     }
 
@@ -461,6 +476,9 @@ impl Request {
         let mut wire = std::mem::take(&mut self.wire);
         wire.clear();
         if !self.head_sent {
+            if !(100..1000).contains(&self.status) {
+                self.status = 500;
+            }
             self.framing = answer::streaming(self);
             answer::write_head(self, &mut wire);
             self.head_sent = true;

@@ -63,7 +63,7 @@ impl Engine {
                 request.note(LogLevel::Error, &format!("cannot start a CGI script: {e}"));
                 request.next = Next::Error(500);
                 connection.state = State::Reading;
-                self.dispatch(index);
+                self.dispatch_again(index);
             }
         }
     }
@@ -147,7 +147,15 @@ impl Engine {
         connection.state = State::Reading;
         connection.deadline_ns = u64::MAX;
         self.cgi_closed(&run);
-        self.dispatch(index);
+        self.dispatch_again(index);
+    }
+
+    /// After a script: a redirect inside the server or an error document may lead to Perl, which the
+    /// next turn of the loop then finds waiting.
+    fn dispatch_again(&mut self, index: usize) {
+        if let Some(job) = self.dispatch(index) {
+            self.waiting.push_back(job);
+        }
     }
 
     /// The pipe is closed: the slot is free, and the next request that waits for one has it.
@@ -292,7 +300,19 @@ fn isindex(request: &Request) -> Vec<Vec<u8>> {
     if query.is_empty() || query.contains(&b'=') {
         return Vec::new();
     }
-    query.split(|&b| b == b'+').map(unescape).collect()
+    query.split(|&b| b == b'+').map(|word| escape_shell(&unescape(word))).collect()
+}
+
+/// Apache's `ap_escape_shell_cmd`: a script that hands its words to a shell gets them as words.
+fn escape_shell(word: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(word.len());
+    for &byte in word {
+        if b"&;`'\"|*?~<>^()[]{}$\\\n\xff".contains(&byte) {
+            out.push(b'\\');
+        }
+        out.push(byte);
+    }
+    out
 }
 
 fn unescape(word: &[u8]) -> Vec<u8> {

@@ -231,6 +231,9 @@ impl Engine {
 
     /// How long the loop may sleep.
     fn due_ms(&self) -> i32 {
+        if !self.waiting.is_empty() && self.can_run_perl {
+            return 0;
+        }
         if !self.cgi_waiting.is_empty() && self.cgi_running == 0 {
             return 2; // another worker's child must end first, and nobody tells us
         }

@@ -156,6 +156,8 @@ impl Engine {
 
     fn answer(&mut self, index: usize, request: &mut Request) {
         let Some(connection) = self.connections[index].as_mut() else { return };
+        // A client that was told to go on is not cut off: its connection moves to another worker.
+        request.keep &= !self.draining || request.head_sent;
         let mut wire = std::mem::take(&mut request.wire);
         wire.clear();
         answer::finish(request, &mut wire);
@@ -166,7 +168,7 @@ impl Engine {
         request.wire = wire;
         request.aborted |= progress.is_err();
         access_log::write(request, self.now_ns, connection.served - 1);
-        connection.keep = request.keep && !self.draining && progress.is_ok();
+        connection.keep = request.keep && progress.is_ok();
         let blocked = progress == Ok(Progress::Blocked);
         if blocked {
             connection.output = Some(Box::new(std::mem::take(&mut request.output)));
@@ -418,15 +420,9 @@ fn redirect(request: &mut Request, to: &[u8]) {
     }
     let status = request.status;
     access_log::note_original(request);
-    let mut env = Vec::new();
-    if status >= 400 {
-        env.push((b"REDIRECT_STATUS".to_vec(), status.to_string().into_bytes()));
-    }
-    env.push((b"REDIRECT_URL".to_vec(), request.path.clone()));
-    if let Some(args) = &request.args {
-        env.push((b"REDIRECT_QUERY_STRING".to_vec(), args.clone()));
-    }
+    let env = crate::environment::redirected(request, status);
     request.forget_answer();
+    request.forget_env();
     request.error_status = (status >= 400).then_some(status);
     request.redirects += 1;
     request.redirect_env = env;

@@ -1,0 +1,195 @@
+//! Answers beside those of Apache with mod_cgi and mod_perl: each test holds one thing that was once wrong.
+//! The expected texts are what Apache 2.4 with mod_perl 2.0.12 sends for the same files.
+
+mod support;
+
+use support::Server;
+
+const PLAIN: &str = "print \"Content-type: text/plain\\n\\n\";\n";
+const LOCATION: &str = "print \"X-Kept: yes\\nContent-type: text/plain\\nLocation: $ENV{QUERY_STRING}\\n\\nbody\\n\";\n";
+const SHOW_ENV: &str = "print \"Content-type: text/plain\\n\\n\"; \
+    print \"$_=$ENV{$_}\\n\" for sort keys %ENV;\n";
+const HANDLERS: &str = "package My::Answers; use Apache2::RequestRec (); use Apache2::RequestIO ();
+sub handler { my $r = shift; my ($do, $n) = split /,/, $r->args; $r->content_type('text/plain');
+  if ($do eq 'return') { return $n }
+  if ($do eq 'print') { $r->print(\"printed\\n\"); return $n }
+  if ($do eq 'status') { $r->status($n); $r->print(\"printed\\n\"); return 0 }
+  if ($do eq 'env') { print \"$_=$ENV{$_}\\n\" for sort keys %ENV; return 0 }
+  die \"no such thing\\n\" }
+1;\n";
+const HANDLER_AT: &str = "<Location /h>\nSetHandler perl-script\nPerlResponseHandler My::Answers\n</Location>\n\
+    <Location /modperl>\nSetHandler modperl\nPerlResponseHandler My::Answers\n</Location>\n";
+
+fn cgi(text: &str) -> String {
+    format!("#!/usr/bin/perl\n{text}")
+}
+
+#[test]
+fn a_cgi_script_knows_its_file_whatever_the_length_of_the_name() {
+    let text =
+        cgi(&format!("{PLAIN}print __FILE__, '|', $0, '|'; eval {{ die 'x' }}; print $@;\n"));
+    for name in ["a.pl".to_owned(), format!("{}.pl", "long".repeat(50))] {
+        let file = format!("cgi-bin/{name}");
+        let server = Server::start("", &[(&file, &text)]);
+        let path = server.path(&file).to_str().unwrap().to_owned();
+        for _ in 0..2 {
+            let answer = server.get(&format!("/cgi-bin/{name}"));
+            assert_eq!(answer.text(), format!("{path}|{path}|x at {path} line 3.\n"));
+        }
+    }
+}
+
+#[test]
+fn a_cgi_script_can_redirect_to_a_perl_handler_and_fail_into_one() {
+    let files = [
+        ("cgi-bin/to.pl", cgi(LOCATION)),
+        ("cgi-bin/bad.pl", cgi("print \"no head\\n\";\n")),
+        ("perl/hello.pl", format!("{PLAIN}print \"from Registry\\n\";\n")),
+    ];
+    let files: Vec<(&str, &str)> = files.iter().map(|(n, t)| (*n, &t[..])).collect();
+    let server = Server::start("ErrorDocument 500 /registry/hello.pl\n", &files);
+    let mut client = server.connect();
+    for _ in 0..3 {
+        let answer = client.get("/cgi-bin/to.pl?/registry/hello.pl");
+        assert_eq!((answer.status, &answer.text()[..]), (200, "from Registry\n"));
+        assert_eq!(answer.header("X-Kept"), Some("yes"));
+        let answer = client.get("/cgi-bin/bad.pl");
+        assert_eq!((answer.status, &answer.text()[..]), (500, "from Registry\n"));
+    }
+}
+
+#[test]
+fn a_location_elsewhere_is_a_redirect_with_its_standard_page() {
+    let script = cgi(LOCATION);
+    let server = Server::start("", &[("cgi-bin/to.pl", &script), ("perl/to.pl", LOCATION)]);
+    for place in ["/cgi-bin", "/registry", "/perlrun"] {
+        let answer = server.get(&format!("{place}/to.pl?http://example.com/"));
+        assert_eq!(answer.status, 302);
+        assert_eq!(answer.header("Location"), Some("http://example.com/"));
+        assert_eq!(answer.header("Content-Type"), Some("text/html; charset=iso-8859-1"));
+        assert!(answer.text().contains("<a href=\"http://example.com/\">here</a>"));
+    }
+}
+
+#[test]
+fn an_error_document_is_told_what_went_before() {
+    let script = cgi(SHOW_ENV);
+    let config = format!(
+        "{HANDLER_AT}SetEnv SITE here\nErrorDocument 404 /cgi-bin/env.pl?x\n\
+         ErrorDocument 500 /cgi-bin/env.pl\n"
+    );
+    let server =
+        Server::start(&config, &[("cgi-bin/env.pl", &script), ("lib/My/Answers.pm", HANDLERS)]);
+    let text = server.connect().post("/nothing?q", b"a=b").text();
+    for line in [
+        "REDIRECT_STATUS=404",
+        "REDIRECT_URL=/nothing",
+        "REDIRECT_QUERY_STRING=q",
+        "REDIRECT_REQUEST_METHOD=POST",
+        "REDIRECT_SITE=here",
+        "REQUEST_METHOD=GET",
+        "QUERY_STRING=x",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line} in {text}");
+    }
+    let text = server.get("/h?die").text();
+    assert!(text.contains("REDIRECT_ERROR_NOTES=no such thing"), "{text}");
+    assert!(text.contains("REDIRECT_GATEWAY_INTERFACE=CGI/1.1\n"), "{text}");
+}
+
+#[test]
+fn what_is_no_status_never_reaches_the_client() {
+    let server = Server::start(HANDLER_AT, &[("lib/My/Answers.pm", HANDLERS)]);
+    for place in ["/h", "/modperl"] {
+        for what in
+            ["return,42", "return,999", "return,-7", "status,0", "status,42", "status,70000"]
+        {
+            let answer = server.get(&format!("{place}?{what}"));
+            assert_eq!(answer.status, 500, "{what}: {}", answer.head);
+        }
+        let answer = server.get(&format!("{place}?print,200"));
+        assert_eq!((answer.status, &answer.text()[..]), (200, "printed\n"));
+        assert_eq!(answer.header("Content-Type"), Some("text/plain"));
+    }
+}
+
+#[test]
+fn each_tier_gets_its_own_variables_only() {
+    let script = cgi(SHOW_ENV);
+    let files = [
+        ("cgi-bin/env.pl", &script[..]),
+        ("perl/env.pl", SHOW_ENV),
+        ("lib/My/Answers.pm", HANDLERS),
+    ];
+    let config = format!("{HANDLER_AT}PerlSetEnv FOR_PERL 1\nSetEnv FOR_ALL 1\n");
+    let server = Server::start(&config, &files);
+    let cgi = server.get("/cgi-bin/env.pl").text();
+    assert!(cgi.contains("FOR_ALL=1\n") && !cgi.contains("FOR_PERL"), "{cgi}");
+    assert!(cgi.contains("CONTEXT_PREFIX=/cgi-bin/\n"), "{cgi}");
+    let folder = server.path("cgi-bin").to_str().unwrap().to_owned();
+    assert!(cgi.contains(&format!("CONTEXT_DOCUMENT_ROOT={folder}/\n")), "{cgi}");
+    let registry = server.get("/registry/env.pl").text();
+    assert!(registry.contains("FOR_ALL=1\n") && registry.contains("FOR_PERL=1\n"), "{registry}");
+}
+
+#[test]
+fn words_of_a_query_are_safe_for_a_shell() {
+    let script = cgi(&format!("{PLAIN}print join '|', @ARGV;\n"));
+    let server = Server::start("", &[("cgi-bin/args.pl", &script)]);
+    assert_eq!(server.get("/cgi-bin/args.pl?a+b%20c+$(x)").text(), "a|b c|\\$\\(x\\)");
+}
+
+#[test]
+fn perl_run_frees_a_script_with_subs() {
+    let script = "my %seen; our @numbers = (1 .. 2000);\nsub one { $seen{$_[0]}++; two($_[0]) }\n\
+        sub two { $_[0] * 2 + scalar keys %seen }\none($_) for 1 .. 20;\n\
+        open my $f, '<', '/proc/self/statm'; my ($pages) = (split ' ', <$f>)[1];\n\
+        print \"Content-type: text/plain\\n\\n$pages\\n\";\n";
+    let server =
+        Server::start("StartServers 1\nMaxRequestWorkers 1\n", &[("perl/subs.pl", script)]);
+    let mut client = server.connect();
+    let mut pages = |times: usize| -> u64 {
+        (0..times)
+            .map(|_| client.get("/perlrun/subs.pl").text())
+            .last()
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap()
+    };
+    let before = pages(50);
+    let after = pages(300);
+    assert!(after < before + 500, "{} pages kept by 300 requests", after - before);
+}
+
+#[test]
+fn a_worker_that_retires_cuts_nobody_off() {
+    let script = cgi(&format!("{PLAIN}print \"cgi\\n\";\n"));
+    let flushed =
+        cgi(&format!("$| = 1; {PLAIN}select undef, undef, undef, 0.05; print \"cgi\\n\";\n"));
+    let files = [
+        ("cgi-bin/a.pl", &script[..]),
+        ("cgi-bin/b.pl", &flushed[..]),
+        ("perl/a.pl", &format!("{PLAIN}print \"registry\\n\";\n")[..]),
+    ]
+    .map(|(n, t)| (n, t.to_owned()));
+    let files: Vec<(&str, &str)> = files.iter().map(|(n, t)| (*n, &t[..])).collect();
+    let server =
+        Server::start("StartServers 2\nMaxRequestWorkers 2\nMaxConnectionsPerChild 3\n", &files);
+    let paths = ["/cgi-bin/a.pl", "/cgi-bin/b.pl", "/registry/a.pl", "/registry/a.pl"];
+    std::thread::scope(|scope| {
+        for path in paths {
+            let server = &server;
+            scope.spawn(move || {
+                let mut client = server.connect();
+                for _ in 0..40 {
+                    let answer = client.get(path); // panics when none comes
+                    assert_eq!(answer.status, 200);
+                    if answer.header("Connection") == Some("close") {
+                        client = server.connect();
+                    }
+                }
+            });
+        }
+    });
+}
