@@ -13,8 +13,13 @@ pub enum Error {
     ReadPlan { path: PathBuf, source: io::Error },
     #[error("not a plan: {message}")]
     Syntax { message: String },
-    #[error("the plan is wrong: {message}")]
-    Plan { message: String },
+    #[error("{}{message}", at(*line))]
+    Plan {
+        /// How the line begins that is to blame, without spaces.
+        anchor: String,
+        line: Option<usize>,
+        message: String,
+    },
     #[error("{path}: {inner}")]
     InFile { path: PathBuf, inner: Box<Error> },
     #[error("`{variant}` did not start: {reason}")]
@@ -33,8 +38,13 @@ pub enum Error {
         got: String,
         expected: String,
     },
-    #[error("group {group}: only {left} left to compare after skipping; {reason}")]
+    #[error("group {group}: only {left} variant left after skipping, nothing to compare; {reason}")]
     NothingLeft { group: String, left: usize, reason: String },
+    #[error(
+        "group {group}: the baseline `{baseline}` had to be skipped; {reason}; install that, or \
+         name another baseline in the plan"
+    )]
+    NoBaseline { group: String, baseline: String, reason: String },
     #[error("the load on `{variant}` could not be run: {reason}")]
     Load { variant: String, reason: String },
     #[error(transparent)]
@@ -46,6 +56,20 @@ impl Error {
         Self::InFile { path: path.to_owned(), inner: Box::new(self) }
     }
 
+    pub(crate) fn plan(anchor: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Plan { anchor: anchor.into(), line: None, message: message.into() }
+    }
+
+    /// Finds the line of the plan that a mistake is in; what stands nowhere has none.
+    pub(crate) fn locate(self, source: &str) -> Self {
+        let Self::Plan { anchor, message, .. } = self else { return self };
+        let bare = |line: &str| line.split_whitespace().collect::<String>();
+        let lines: Vec<&str> = source.lines().collect();
+        let line = lines.iter().rposition(|line| bare(line).starts_with(&anchor));
+        let line = line.filter(|_| !anchor.is_empty()).map(|index| index + 1);
+        Self::Plan { anchor, line, message }
+    }
+
     /// The plan is wrong, not the world.
     #[must_use]
     pub fn is_usage(&self) -> bool {
@@ -55,4 +79,11 @@ impl Error {
             _ => false,
         }
     }
+}
+
+fn at(line: Option<usize>) -> String {
+    line.map_or_else(
+        || "the plan is wrong: ".to_owned(),
+        |n| format!("the plan is wrong in line {n}: "),
+    )
 }

@@ -135,18 +135,9 @@ impl Plan {
     }
 
     pub fn parse(source: &str, folder: &Path, drom: &Path) -> Result<Self, Error> {
-        let written: Written =
-            toml::from_str(source).map_err(|e| Error::Syntax { message: e.to_string() })?;
-        written.check()?;
-        let constants = BTreeMap::from([
-            ("plan_dir".to_owned(), folder.display().to_string()),
-            ("drom".to_owned(), drom.display().to_string()),
-        ]);
-        let groups = points(&written.axes)
-            .into_iter()
-            .map(|point| written.group(&point, &constants))
-            .collect::<Result<Vec<_>, _>>()?;
-        written.resolve(source, groups)
+        let written: Written = toml::from_str(source)
+            .map_err(|e| Error::Syntax { message: e.to_string().trim_end().to_owned() })?;
+        written.plan(source, folder, drom).map_err(|error| error.locate(source))
     }
 
     /// The smallest run that still is honest: six blocks of short slices.
@@ -275,7 +266,7 @@ enum OneOrMany {
 
 /// `"110s"`, `"0.5s"`, `"200ms"`, `"2m"`.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(try_from = "String")]
+#[serde(try_from = "toml::Value")]
 struct Seconds(f64);
 
 impl Seconds {
@@ -284,10 +275,11 @@ impl Seconds {
     }
 }
 
-impl TryFrom<String> for Seconds {
+impl TryFrom<toml::Value> for Seconds {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(value: toml::Value) -> Result<Self, String> {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3_600.0)];
         units
             .into_iter()
@@ -304,48 +296,96 @@ type Point = Vec<(String, String)>;
 type Words = BTreeMap<String, String>;
 
 impl Written {
+    fn plan(self, source: &str, folder: &Path, drom: &Path) -> Result<Plan, Error> {
+        self.check()?;
+        let constants = BTreeMap::from([
+            ("plan_dir".to_owned(), folder.display().to_string()),
+            ("drom".to_owned(), drom.display().to_string()),
+        ]);
+        let groups = points(&self.axes)
+            .into_iter()
+            .map(|point| self.group(&point, &constants))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.resolve(source, groups)
+    }
+
     fn check(&self) -> Result<(), Error> {
-        let wrong = |message: String| Err(Error::Plan { message });
+        let wrong = |anchor: &str, message: String| Err(Error::plan(anchor, message));
         if !self.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
             || self.name.is_empty()
         {
-            return wrong(format!("name `{}` names a folder: letters, digits, - _ .", self.name));
+            return wrong(
+                "name=",
+                format!("name `{}` names a folder: letters, digits, - _ .", self.name),
+            );
         }
         if !(self.effect > 0.0 && self.effect < 1.0) {
-            return wrong(format!("effect = {} must lie between 0 and 1", self.effect));
+            return wrong("effect=", format!("effect = {} must lie between 0 and 1", self.effect));
         }
         if self.blocks.min < BLOCKS_MIN || self.blocks.max < self.blocks.min {
-            return wrong(format!("blocks: min is {BLOCKS_MIN} or more, max not below min"));
+            return wrong(
+                "blocks=",
+                format!("blocks: min is {BLOCKS_MIN} or more, max not below min"),
+            );
         }
         if self.load.connections == 0 || self.load.threads == 0 || self.load.rounds == 0 {
-            return wrong("load: connections, threads and rounds are 1 or more".to_owned());
+            return wrong(
+                "[load]",
+                "load: connections, threads and rounds are 1 or more".to_owned(),
+            );
         }
         if self.load.slice.0 < 0.05 {
-            return wrong("load: a slice is 50ms or longer".to_owned());
+            return wrong("slice=", "load: a slice is 50ms or longer".to_owned());
         }
+        self.check_axes()?;
         if self.variants.len() < 2 {
-            return wrong("a comparison needs two [[variant]] tables or more".to_owned());
+            return wrong(
+                "[[variant]]",
+                "a comparison needs two [[variant]] tables or more".to_owned(),
+            );
         }
         self.check_names()
     }
 
+    /// An axis without values would leave nothing to compare, silently.
+    fn check_axes(&self) -> Result<(), Error> {
+        for (axis, values) in &self.axes {
+            let anchor = format!("{axis}=");
+            if values.as_array().is_some_and(Vec::is_empty) {
+                return Err(Error::plan(anchor, format!("the axis {axis} has no value")));
+            }
+            let one = std::slice::from_ref(values);
+            let values = values.as_array().map_or(one, Vec::as_slice);
+            let number = |value: &toml::Value| value.as_integer().is_some_and(|n| n > 0);
+            if axis == "connections" && !values.iter().all(number) {
+                let message = "the axis connections holds numbers of 1 or more";
+                return Err(Error::plan(anchor, message));
+            }
+        }
+        Ok(())
+    }
+
     fn check_names(&self) -> Result<(), Error> {
         let names: Vec<&str> = self.variants.iter().map(|v| v.name.as_str()).collect();
-        let wrong = |message: String| Err(Error::Plan { message });
+        let wrong = |anchor: String, message: String| Err(Error::plan(anchor, message));
         if let Some(twice) = names.iter().enumerate().find(|(i, n)| names[..*i].contains(n)) {
-            return wrong(format!("two variants are named `{}`", twice.1));
+            return wrong(named(twice.1), format!("two variants are named `{}`", twice.1));
         }
         if !names.contains(&self.baseline.as_str()) {
             let known = names.join(", ");
-            return wrong(format!("baseline `{}` is no variant; there are {known}", self.baseline));
+            let message = format!("baseline `{}` is no variant; there are {known}", self.baseline);
+            return wrong("baseline=".to_owned(), message);
         }
         let of_variants = self.variants.iter().flat_map(|v| v.rest.keys().map(|k| (&v.name, k)));
         let of_servers = self.servers.iter().flat_map(|s| s.rest.keys().map(|k| (&s.name, k)));
         match of_variants.chain(of_servers).next() {
-            Some((name, key)) => wrong(format!(
-                "`{name}` has an unknown key `{key}`; known are name, url, server, each, drom, \
+            Some((name, key)) => wrong(
+                format!("{key}="),
+                format!(
+                    "`{name}` has an unknown key `{key}`; known are name, url, server, each, drom, \
                  define, command, env, requires, ready"
-            )),
+                ),
+            ),
             None => Ok(()),
         }
     }
@@ -384,7 +424,7 @@ impl Written {
         let path = fill(&variant.url)?;
         if !path.starts_with('/') {
             let message = format!("`{}`: url `{path}` must begin with /", variant.name);
-            return Err(Error::Plan { message });
+            return Err(Error::plan(named(&variant.name), message));
         }
         let ready = how.ready.clone().unwrap_or(Ready { url: None, within: None });
         let ready_path = fill(ready.url.as_deref().unwrap_or(&variant.url))?;
@@ -424,7 +464,7 @@ impl Written {
             None => {
                 let message =
                     format!("`{}` names server `{name}`; no [[server]] has it", variant.name);
-                Err(Error::Plan { message })
+                Err(Error::plan(named(&variant.name), message))
             }
         }
     }
@@ -479,10 +519,17 @@ fn argv(how: &HowToStart, variant: &str) -> Result<Vec<String>, Error> {
             Ok(argv)
         }
         (None, [_, ..]) => Ok(how.command.clone()),
-        _ => Err(Error::Plan {
-            message: format!("`{variant}` needs one of drom = \"FILE\", command = [...], server"),
-        }),
+        _ => Err(Error::plan(
+            named(variant),
+            format!("`{variant}` needs one of drom = \"FILE\", command = [...], server"),
+        )),
     }
+}
+
+/// The line that a variant's table is known by.
+fn named(variant: &str) -> String {
+    let bare: String = variant.split_whitespace().collect();
+    format!("name=\"{bare}\"")
 }
 
 /// Every combination of the axes' values, in the order of the plan.
@@ -523,7 +570,7 @@ fn fill(text: &str, words: &Words, variant: &str) -> Result<String, Error> {
                     "`{variant}`: `{{{word}}}` in `{text}` stands for nothing; there are {{port}}, \
                      {{dir}}, {{{known}}}"
                 );
-                return Err(Error::Plan { message });
+                return Err(Error::plan(named(variant), message));
             }
         }
         rest = &rest[open + close + 1..];
@@ -615,6 +662,22 @@ mod tests {
             (("name = \"race\"", "name = \"../x\""), "names a folder"),
         ];
         for ((from, to), expected) in cases {
+            let error = parse(&PLAN.replace(from, to)).expect_err(to).to_string();
+            assert!(error.contains(expected), "{to}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_mistake_has_its_line() {
+        let cases = [
+            ("baseline = \"a\"", "baseline = \"z\"", "line 3: "),
+            ("url = \"/a", "url = \"a", "line 16: "),
+            ("slice = \"200ms\"", "slice = \"2ms\"", "line 6: "),
+            ("slice = \"200ms\"", "slice = 0.2", "line 6, column"),
+            ("script = [\"hello\", \"heavy\"]", "script = []", "line 8: "),
+            ("[1, 8]", "[1, 0]", "line 9: "),
+        ];
+        for (from, to, expected) in cases {
             let error = parse(&PLAN.replace(from, to)).expect_err(to).to_string();
             assert!(error.contains(expected), "{to}: {error}");
         }

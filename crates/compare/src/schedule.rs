@@ -592,9 +592,14 @@ fn skip_missing(groups: &mut [Group], sink: &mut dyn Sink) -> Result<Vec<Skipped
             false
         });
         let left = group.contestants.iter().filter(|c| !c.is_control).count();
-        if left < 2 || !group.contestants.iter().any(|c| c.name == group.baseline) {
+        let has_baseline = group.contestants.iter().any(|c| c.name == group.baseline);
+        if left < 2 || !has_baseline {
             let reason = skipped.iter().map(|s| format!("`{}` {}", s.variant, s.reason));
             let reason = reason.collect::<Vec<_>>().join("; ");
+            if !has_baseline {
+                let baseline = group.baseline.clone();
+                return Err(Error::NoBaseline { group: group.name.clone(), baseline, reason });
+            }
             return Err(Error::NothingLeft { group: group.name.clone(), left, reason });
         }
     }

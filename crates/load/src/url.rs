@@ -85,7 +85,11 @@ fn split_port(authority: &str) -> Result<(&str, u16), &'static str> {
     }
     let port = match port {
         None | Some("") => 80,
-        Some(port) => port.parse().ok().filter(|p| *p != 0).ok_or("the port is not a number")?,
+        Some(port) => port
+            .parse()
+            .ok()
+            .filter(|p| *p != 0)
+            .ok_or("the port is not a number from 1 to 65535")?,
     };
     Ok((host, port))
 }

@@ -135,7 +135,9 @@ impl std::fmt::Display for Verdict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Inconclusive { more_blocks: Some(blocks), more_s: Some(s) } => {
-                write!(f, "inconclusive (about {blocks} more blocks, {})", crate::format::time(*s))
+                let plural = if *blocks == 1 { "" } else { "s" };
+                let time = crate::format::time(*s);
+                write!(f, "inconclusive (about {blocks} more block{plural}, {time})")
             }
             other => f.write_str(other.word()),
         }

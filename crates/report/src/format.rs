@@ -26,14 +26,15 @@ pub fn rate(value: f64) -> String {
     }
 }
 
-/// A ratio: `0.987×`, `3.21×`, `45.6×`.
+/// A ratio: `0.000350×`, `0.987×`, `3.21×`, `45.6×`; a small one keeps three significant digits.
 #[must_use]
 pub fn ratio(value: f64) -> String {
     match value {
         v if v >= 99.95 => format!("{v:.0}\u{d7}"),
         v if v >= 9.995 => format!("{v:.1}\u{d7}"),
         v if v >= 1.995 => format!("{v:.2}\u{d7}"),
-        v => format!("{v:.3}\u{d7}"),
+        v if v >= 0.0995 => format!("{v:.3}\u{d7}"),
+        v => format!("{}\u{d7}", three(v)),
     }
 }
 
@@ -87,6 +88,8 @@ mod tests {
         rates.iter().for_each(|(value, text)| assert_eq!(rate(*value), *text));
         assert_eq!(ratio(0.98765), "0.988\u{d7}");
         assert_eq!(ratio(4.216), "4.22\u{d7}");
+        assert_eq!(ratio(0.000_35), "0.000350\u{d7}");
+        assert_eq!(ratio(0.011_72), "0.0117\u{d7}");
         assert_eq!(time(185.0), "3 min 5 s");
         assert_eq!(time(59.8), "1 min");
         assert_eq!(ms(0.31), "310 \u{b5}s");

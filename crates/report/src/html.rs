@@ -154,7 +154,7 @@ fn checks_cell(checks: &[CheckCount]) -> String {
 fn details(group: &GroupFinding, row: &Row) -> String {
     let range = |e: Estimate| format!("{} ({} to {})", three(e.value), three(e.low), three(e.high));
     let mut facts = vec![
-        format!("GET <code>{}</code>", escape(&row.path)),
+        format!("asked for <code>{}</code>", escape(&row.path)),
         format!("geometric mean of {} blocks: {} req/s", row.blocks.len(), range(row.rps)),
     ];
     facts.extend(

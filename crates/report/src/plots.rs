@@ -220,6 +220,25 @@ fn short_percent(quantile: f64) -> String {
 
 /// A tick's value without the zeros that mean nothing.
 fn plain(value: f64) -> String {
-    let text = format!("{value:.4}");
+    let decimals = (3 - value.abs().log10().floor().clamp(-9.0, 3.0) as i32).max(0) as usize;
+    let text = format!("{value:.decimals$}");
+    if !text.contains('.') {
+        return text;
+    }
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_far_below_one_stay_apart() {
+        let ticks = [(0.000_05, "0.00005"), (2.0e-4, "0.0002"), (1.0, "1"), (1.05, "1.05")];
+        ticks.iter().for_each(|(value, text)| assert_eq!(plain(*value), *text));
+        assert_eq!(
+            (plain(20.0), plain(1_000.0), plain(20_000.0)),
+            ("20".into(), "1000".into(), "20000".into())
+        );
+    }
 }

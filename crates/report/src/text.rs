@@ -62,14 +62,14 @@ pub fn subtitle(run: &Run) -> String {
     let m = &run.manifest;
     let load = &m.load;
     let ended = match &run.end {
-        Some(end) if end.interrupted => format!("stopped after {}", time(end.duration_s)),
-        Some(end) => time(end.duration_s),
-        None => "cut off".to_owned(),
+        Some(end) if end.interrupted => format!(", stopped after {}", time(end.duration_s)),
+        Some(end) => format!(" in {}", time(end.duration_s)),
+        None => ", cut off".to_owned(),
     };
     let rounds =
         if load.rounds == 1 { String::new() } else { format!(" x {} rounds", load.rounds) };
     format!(
-        "{} \u{b7} {} blocks in {ended} \u{b7} {} connections{} \u{b7} slices of {}{rounds}, {} \
+        "{} \u{b7} {} blocks{ended} \u{b7} {} connections{} \u{b7} slices of {}{rounds}, {} \
             \u{b7} {} \u{b7} seed {}",
         drom_store::utc(m.started_unix_s),
         run.blocks.len(),

@@ -1,7 +1,7 @@
 //! One request over a connection of its own, for readiness and for learning answers. Not for load.
 
 use std::{
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
     time::Duration,
 };
@@ -40,7 +40,13 @@ fn read_answer(stream: &mut impl Read, method: &str) -> Result<Reply, String> {
     let mut reply = Reply { status: 0, content_type: String::new(), body: Vec::new() };
     let (mut raw, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
     loop {
-        let length = stream.read(&mut buffer).map_err(|e| e.to_string())?;
+        let length = stream.read(&mut buffer).map_err(|e| match e.kind() {
+            // What a socket's read timeout is called depends on the system.
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                "it took the connection but did not answer in time".to_owned()
+            }
+            _ => e.to_string(),
+        })?;
         if length == 0 {
             answer.end().map_err(|fault| format!("{fault:?} answer"))?;
             return Ok(reply);

@@ -30,6 +30,8 @@ pub struct RealWorld {
     servers: Vec<(ServerId, Server)>,
     next: ServerId,
     begin_ns: u64,
+    /// Read before this process pinned itself, or it would know of the client's cores alone.
+    machine: Vec<Fact>,
 }
 
 impl RealWorld {
@@ -37,6 +39,8 @@ impl RealWorld {
     #[must_use]
     pub fn new(load: &LoadSettings, placement: Placement) -> Self {
         server::adopt_orphans();
+        let facts = machine_record().into_iter();
+        let machine = facts.map(|fact| Fact { name: fact.name, value: fact.value }).collect();
         let (client_cores, server_cores) = place(&allowed_cores(), placement);
         // Refused in some containers: then both share all cores, and the record says so.
         let pinned = pin_current_thread(&client_cores).is_ok();
@@ -44,7 +48,8 @@ impl RealWorld {
         let (client_cores, server_cores) =
             if pinned { (client_cores, server_cores) } else { (all.clone(), all) };
         let begin_ns = clock::monotonic_ns();
-        Self { load: load.clone(), client_cores, server_cores, servers: vec![], next: 1, begin_ns }
+        let (load, servers) = (load.clone(), vec![]);
+        Self { load, client_cores, server_cores, servers, next: 1, begin_ns, machine }
     }
 
     fn server(&self, id: ServerId) -> &Server {
@@ -147,8 +152,7 @@ impl Load for RealWorld {
 
 impl Machine for RealWorld {
     fn record(&mut self) -> Vec<Fact> {
-        let facts = machine_record().into_iter();
-        facts.map(|fact| Fact { name: fact.name, value: fact.value }).collect()
+        self.machine.clone()
     }
 
     fn counters(&mut self) -> Counters {
@@ -192,6 +196,25 @@ fn loopback(port: u16) -> SocketAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_record_counts_the_cores_of_the_machine_not_those_of_the_client() {
+        let load = LoadSettings {
+            connections: 1,
+            threads: 1,
+            slice: Duration::from_millis(50),
+            warmup: Duration::ZERO,
+            rounds: 1,
+            keepalive: true,
+            timeout: Duration::from_secs(1),
+        };
+        let cores = allowed_cores().len().to_string();
+        // A thread of its own: it stays pinned.
+        let record = thread::spawn(move || RealWorld::new(&load, Placement::Split).record());
+        let record = record.join().expect("no panic");
+        let fact = record.into_iter().find(|fact| fact.name == "cores").expect("recorded");
+        assert_eq!(fact.value, cores);
+    }
 
     #[test]
     fn cores_are_split_only_where_there_are_two() {

@@ -29,6 +29,8 @@ pub struct Server {
 /// How long a server may take to end in order before it is killed.
 const PATIENCE: Duration = Duration::from_secs(3);
 const POLL_EVERY: Duration = Duration::from_millis(5);
+/// A server that takes a connection and says nothing must not hold up Ctrl-C.
+const ASK_AT_MOST: Duration = Duration::from_secs(2);
 
 /// Orphans of our servers become our children, so that none escapes `stop`.
 pub fn adopt_orphans() {
@@ -83,7 +85,10 @@ impl Server {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(format!("it ended at once with {status}{}", self.last_words()));
             }
-            match http::ask(self.address, &request, Duration::from_secs(2)) {
+            let left_ns = (launch.ready_within.as_nanos() as u64)
+                .saturating_sub(clock::monotonic_ns() - begin_ns);
+            let patience = Duration::from_nanos(left_ns).clamp(POLL_EVERY, ASK_AT_MOST);
+            match http::ask(self.address, &request, patience) {
                 Ok(reply) if reply.status < 500 => return Ok(()),
                 Ok(reply) => last = format!("status {}", reply.status),
                 Err(reason) => last = reason,
