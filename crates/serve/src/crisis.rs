@@ -163,7 +163,7 @@ fn answer_client(signal: i32) {
         return;
     }
     let late: &[u8] =
-        b"HTTP/1.1 504 Gateway Timeout\r\nContent-Type: text/plain\r\nContent-Length: 46\r\n\
+        b"HTTP/1.1 504 Gateway Timeout\r\nContent-Type: text/plain\r\nContent-Length: 47\r\n\
         Connection: close\r\n\r\nThe request ran too long and had to be stopped\n";
     let failed: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: text/plain\r\n\
         Content-Length: 44\r\nConnection: close\r\n\r\nThe process that ran this request crashed.\r\n";

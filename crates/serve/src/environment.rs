@@ -126,7 +126,8 @@ fn server(request: &Request, env: &mut Table) {
 /// The server's own PATH, as it was when the first script asked.
 fn path() -> &'static [u8] {
     static PATH: std::sync::OnceLock<std::ffi::OsString> = std::sync::OnceLock::new();
-    let found = || std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let found =
+        || std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     PATH.get_or_init(found).as_bytes()
 }
 

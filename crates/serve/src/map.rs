@@ -124,7 +124,9 @@ impl Place {
             Ok(stat) => self.walked(end, Some(stat)),
             Err(Absent::Forbidden) => Walked { forbidden: true, ..self.walked(end, None) },
             // The only component below the base: it was just asked for.
-            Err(Absent::Missing) if self.component_ends().nth(1).is_none() => self.walked(end, None),
+            Err(Absent::Missing) if self.component_ends().nth(1).is_none() => {
+                self.walked(end, None)
+            }
             Err(Absent::Missing) => self.walk_down(files),
         }
     }
