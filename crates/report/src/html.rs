@@ -10,7 +10,7 @@ use crate::{
     format::{ms, rate, ratio, three, time},
     plots::{bars, curves, forest, timeline, verdict_class},
     svg::escape,
-    text::{interval, subtitle, verdict_words, warnings},
+    text::{interval, rate_words, subtitle, verdict_words, warnings},
 };
 
 const STYLE: &str = include_str!("page/style.css");
@@ -86,7 +86,7 @@ fn headline(group: &GroupFinding) -> String {
             (Some(Verdict::Slower), Some(r)) => format!("is <b>{}</b> as fast", ratio(r.value)),
             (Some(Verdict::Equivalent), _) => "is <b>equivalent</b>".to_owned(),
             (Some(_), _) => "is <b>undecided</b>".to_owned(),
-            (None, _) => "has too few blocks".to_owned(),
+            (None, _) => escape(&format!("has {}", verdict_words(row))),
         };
         let name = escape(&row.variant);
         format!("<span class=\"say {}\">{name} {words}</span>", verdict_class(row))
@@ -118,13 +118,12 @@ fn table_row(group: &GroupFinding, row: &Row) -> String {
     format!(
         "<tr class=\"row {class}\" tabindex=\"0\"><td><span \
             class=\"open\">\u{25b8}</span>{name}</td>\
-         <td class=\"n\">{}{}</td><td class=\"n\">{}</td><td><span class=\"verdict\">{}</span></td>\
+         <td class=\"n\">{}</td><td class=\"n\">{}</td><td><span class=\"verdict\">{}</span></td>\
          <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td \
          class=\"n\">{}</td>\
          <td class=\"n\">{}</td><td>{}</td></tr>\
          <tr class=\"more\" hidden><td colspan=\"10\">{}</td></tr>",
-        if row.at_least { "\u{2265} " } else { "" },
-        rate(row.rps.value),
+        rate_words(row),
         row.ratio.map_or_else(String::new, interval),
         escape(&verdict_words(row)),
         cell(row.cpu_us_per_request.map(|cpu| cpu.value)),

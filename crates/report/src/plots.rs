@@ -6,7 +6,7 @@ use crate::{
     GroupFinding, Role, Row, Verdict,
     format::{ms, rate, time},
     svg::{LogAxis, Svg, escape, short},
-    text::{interval, verdict_words},
+    text::{interval, rate_words, verdict_words},
 };
 
 /// Ratios against the baseline on a log axis, with the band of ±effect around 1.
@@ -62,8 +62,7 @@ pub fn bars(group: &GroupFinding) -> String {
         let class = format!("bar v{}", index % 8);
         svg.rect(&class, (0.0, share(row.rps.value)), (0.2, 0.8), "");
         svg.line("whisker", (share(row.rps.low), 0.5), (share(row.rps.high), 0.5));
-        let at_least = if row.at_least { "\u{2265} " } else { "" };
-        let value = format!("{at_least}{} req/s", rate(row.rps.value));
+        let value = format!("{} req/s", rate_words(row));
         out += &strip(&row.variant, &svg.finish(&row.variant), &value, role_class(row));
     }
     out + "</div>"

@@ -141,7 +141,7 @@ fn cells(row: &Row) -> [String; 7] {
     let checks: Vec<String> = row.checks.iter().map(check_word).collect();
     [
         row.variant.clone(),
-        format!("{}{}", if row.at_least { "\u{2265} " } else { "" }, rate(row.rps.value)),
+        rate_words(row),
         row.ratio.map_or_else(String::new, interval),
         verdict_words(row),
         row.cpu_us_per_request.map_or_else(|| "-".to_owned(), |cpu| three(cpu.value)),
@@ -172,8 +172,21 @@ pub fn verdict_words(row: &Row) -> String {
         (Role::Baseline, _) => "baseline".to_owned(),
         (Role::Control, Some(verdict)) => format!("A/A: {}", verdict.word()),
         (_, Some(verdict)) => verdict.to_string(),
+        // Such a variant has no rate, so that its blocks do not count either.
+        (_, None) if row.checks.iter().any(|check| check.code == "L4") => {
+            "no claim: wrong answers".to_owned()
+        }
         (_, None) => format!("too few blocks ({})", row.blocks.len()),
     }
+}
+
+/// `31,850`, `≥ 31,850`; `-` without a single good answer.
+#[must_use]
+pub fn rate_words(row: &Row) -> String {
+    if row.rps.value <= 0.0 {
+        return "-".to_owned();
+    }
+    format!("{}{}", if row.at_least { "\u{2265} " } else { "" }, rate(row.rps.value))
 }
 
 fn legend(findings: &Findings) -> String {

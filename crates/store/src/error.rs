@@ -9,7 +9,7 @@ pub enum Error {
     Write { path: PathBuf, source: io::Error },
     #[error("cannot read {path}: {source}")]
     Read { path: PathBuf, source: io::Error },
-    #[error("{path} is not a run of this tool: {reason}")]
+    #[error("{path} is damaged or no run of this tool: {reason}")]
     Damaged { path: PathBuf, reason: String },
     #[error("{path} has schema {found}; this drom reads up to {known}: use a newer drom")]
     NewerSchema { path: PathBuf, found: u32, known: u32 },

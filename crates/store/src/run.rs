@@ -59,6 +59,15 @@ impl Writer {
         Self::create(&folder, manifest)
     }
 
+    /// Finds out before an hour of measuring whether a run can be kept there.
+    pub fn check(folder: &Path) -> Result<(), Error> {
+        if folder.join("manifest.json").exists() {
+            return Err(Error::Exists { path: folder.to_owned() });
+        }
+        fs::create_dir_all(folder).map_err(|e| write_error(folder, e))?;
+        probe(folder).map_err(|e| write_error(folder, e))
+    }
+
     /// The folder may exist but must hold no run.
     pub fn create(folder: &Path, manifest: &Manifest) -> Result<Self, Error> {
         if folder.join("manifest.json").exists() {
@@ -104,7 +113,7 @@ impl Run {
             return Self::open(path);
         }
         let named: Vec<Listed> =
-            list(root)?.into_iter().filter(|run| run.name.starts_with(name)).collect();
+            list(root)?.0.into_iter().filter(|run| run.name.starts_with(name)).collect();
         match &named[..] {
             [] => Err(Error::NoSuchRun { name: name.to_owned(), root: root.to_owned() }),
             [one] => Self::open(&one.folder),
@@ -139,23 +148,27 @@ impl Run {
     }
 }
 
-/// Every run under `root`, oldest first. Folders that hold no run are passed over.
-pub fn list(root: &Path) -> Result<Vec<Listed>, Error> {
+/// Every run under `root`, oldest first, and what is wrong with those that cannot be read. Folders
+/// that hold no run are passed over.
+pub fn list(root: &Path) -> Result<(Vec<Listed>, Vec<Error>), Error> {
     let entries = match fs::read_dir(root) {
         Ok(entries) => entries,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), Vec::new())),
         Err(source) => return Err(Error::Read { path: root.to_owned(), source }),
     };
-    let mut runs = Vec::new();
+    let (mut runs, mut damaged) = (Vec::new(), Vec::new());
     for folder in entries.flatten().map(|entry| entry.path()) {
         if folder.join("manifest.json").exists() {
-            runs.push(listed(folder)?);
+            match listed(folder) {
+                Ok(run) => runs.push(run),
+                Err(error) => damaged.push(error),
+            }
         }
     }
     runs.sort_by(|a, b| {
         (a.manifest.started_unix_s, &a.name).cmp(&(b.manifest.started_unix_s, &b.name))
     });
-    Ok(runs)
+    Ok((runs, damaged))
 }
 
 fn listed(folder: PathBuf) -> Result<Listed, Error> {
@@ -193,7 +206,13 @@ fn read_blocks(folder: &Path) -> Result<Vec<Block>, Error> {
     let text =
         fs::read_to_string(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-    whole.lines().map(|line| parse(&path, line.as_bytes())).collect()
+    let block = |(index, line): (usize, &str)| {
+        serde_json::from_str(line).map_err(|e| Error::Damaged {
+            path: path.clone(),
+            reason: format!("record {}: {e}", index + 1),
+        })
+    };
+    whole.lines().enumerate().map(block).collect()
 }
 
 fn read_latency(path: &Path) -> Result<Latency, Error> {
@@ -216,6 +235,13 @@ fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
     let mut bytes = serde_json::to_vec_pretty(value).expect("plain data is always JSON");
     bytes.push(b'\n');
     fs::write(path, bytes).map_err(|e| write_error(path, e))
+}
+
+/// A file comes and goes: permissions alone do not tell whether a folder can be written to.
+fn probe(folder: &Path) -> io::Result<()> {
+    let path = folder.join(format!(".drom-{}", std::process::id()));
+    fs::write(&path, b"")?;
+    fs::remove_file(&path)
 }
 
 fn write_error(path: &Path, source: io::Error) -> Error {
@@ -243,7 +269,7 @@ mod tests {
             .end(&End { interrupted: false, duration_s: 1.5, reason: "done".into() })
             .expect("end");
 
-        let runs = list(root.path()).expect("listed");
+        let (runs, _) = list(root.path()).expect("listed");
         assert_eq!((runs.len(), runs[0].blocks, runs[0].finished), (1, 2, true));
         let run = Run::find(root.path(), "race").expect("by the beginning of its name");
         assert_eq!(run.manifest, manifest());
@@ -259,6 +285,29 @@ mod tests {
         writer.blocks.write_all(b"{\"index\":1,\"gro").expect("torn line");
         let run = Run::open(writer.folder()).expect("opens");
         assert_eq!((run.blocks.len(), run.end), (1, None));
+    }
+
+    #[test]
+    fn a_damaged_run_is_named_and_hides_no_other() {
+        let root = tempfile::tempdir().expect("scratch");
+        Writer::create(&root.path().join("good"), &manifest()).expect("new");
+        let mut writer = Writer::create(&root.path().join("bad"), &manifest()).expect("new");
+        writer.blocks.write_all(b"{}\n").expect("written");
+        let (runs, damaged) = list(root.path()).expect("listed");
+        assert_eq!((runs.len(), runs[0].name.as_str(), damaged.len()), (1, "good", 1));
+        assert!(damaged[0].to_string().contains("record 1"), "{}", damaged[0]);
+        assert!(Run::find(root.path(), "good").is_ok());
+    }
+
+    #[test]
+    fn where_no_run_can_be_kept_is_known_before_the_first_block() {
+        let root = tempfile::tempdir().expect("scratch");
+        let writer = Writer::create_in(root.path(), &manifest()).expect("new");
+        assert!(matches!(Writer::check(writer.folder()), Err(Error::Exists { .. })));
+        fs::write(root.path().join("file"), "").expect("written");
+        let below_a_file = Writer::check(&root.path().join("file/run"));
+        assert!(matches!(below_a_file, Err(Error::Write { .. })));
+        Writer::check(&root.path().join("new")).expect("can be made");
     }
 
     #[test]

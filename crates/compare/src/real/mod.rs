@@ -136,7 +136,11 @@ impl Load for RealWorld {
             expect_body: order.expect_body,
             ..self.plan(target, order.connections, order.window)
         };
-        drom_load::run(&plan, stop, &mut |_| {}).map_err(|e| e.to_string())
+        let loaded = drom_load::run(&plan, stop, &mut |_| {}).map_err(|e| e.to_string());
+        loaded.map_err(|reason| {
+            let found = self.servers.iter_mut().find(|(id, _)| *id == order.server);
+            found.and_then(|(_, server)| server.ended()).unwrap_or(reason)
+        })
     }
 
     fn ceiling_rps(&mut self, order: &Ceiling, stop: &AtomicBool) -> Result<f64, String> {

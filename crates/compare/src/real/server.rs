@@ -99,6 +99,12 @@ impl Server {
         Err(format!("not ready within {within} s ({last}){}", self.last_words()))
     }
 
+    /// How the process that was started ended, if it did: better than "connection refused".
+    pub fn ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok()??;
+        Some(format!("its server ended with {status}{}", self.last_words()))
+    }
+
     /// The end of what it wrote, which mostly says why.
     fn last_words(&self) -> String {
         let text = fs::read(self.scratch.join("output")).unwrap_or_default();

@@ -55,6 +55,11 @@ const EXAMPLES: &str = "Examples:
 pub fn run(args: Args) -> Exit {
     match compare(&args) {
         Ok(exit) => exit,
+        // Whatever a server's start or the load says of its end: the reason is Ctrl-C.
+        Err(_) if STOP.load(Ordering::Relaxed) => {
+            eprintln!("drom compare: stopped");
+            Exit::Interrupted
+        }
         Err(error) => {
             eprintln!("drom compare: {error}");
             if error.is_usage() { Exit::Usage } else { Exit::Failed }
@@ -67,6 +72,10 @@ fn compare(args: &Args) -> Result<Exit, Error> {
     let plan = Plan::read(&args.plan, &drom)?;
     let plan = if args.quick { plan.quick() } else { plan };
     let seed = args.seed.or(plan.seed).unwrap_or_else(drom_observe::clock::monotonic_ns);
+    match &args.out {
+        Some(folder) => Writer::check(folder)?,
+        None => Writer::check(&drom_store::root())?,
+    }
     interrupt::on_interrupt();
     let mut sink = Terminal::new(args);
     let measured = {
@@ -76,7 +85,10 @@ fn compare(args: &Args) -> Result<Exit, Error> {
     };
     sink.clear();
     let Some(writer) = sink.writer.take() else {
-        return measured.map(|_| Exit::Interrupted);
+        return measured.map(|_| {
+            eprintln!("drom compare: stopped before the first block; no run was kept");
+            Exit::Interrupted
+        });
     };
     let folder = match &measured {
         Ok(end) => writer.end(end)?,
@@ -95,17 +107,23 @@ fn print(args: &Args, run: &Run, findings: &Findings) -> Result<(), Error> {
     std::fs::write(&page, html)
         .map_err(|source| drom_store::Error::Write { path: page.clone(), source })?;
     if args.json {
-        out(&drom_report::json(run, findings));
+        out(&drom_report::json(run, findings))?;
     } else {
-        out(&drom_report::text(run, findings, crate::verbs::report::style()));
-        out(&format!("\nrun     {}\nreport  {}\n", run.folder.display(), page.display()));
+        out(&drom_report::text(run, findings, crate::verbs::report::style()))?;
+        out(&format!("\nrun     {}\nreport  {}\n", run.folder.display(), page.display()))?;
     }
     Ok(())
 }
 
 /// A reader that went away (`| head`) is no error.
-pub fn out(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+pub fn out(text: &str) -> Result<(), drom_store::Error> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(source) if source.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(drom_store::Error::Write { path: "standard output".into(), source })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn exit_of(args: &Args, findings: &Findings) -> Exit {
@@ -201,10 +219,34 @@ impl Sink for Terminal<'_> {
                 self.lasting(&format!("{group}: block {block} of {of} done ({elapsed})"));
             }
             Progress::Planned { group, blocks, wanted } => {
-                self.lasting(&format!(
-                    "{group}: the pilot's spread asks for {wanted} blocks; running up to {blocks}"
-                ));
+                // A quick run ends here, and its table says how many blocks are missing.
+                if !self.args.quick {
+                    self.lasting(&planned(group, *blocks, *wanted));
+                }
             }
         }
+    }
+}
+
+/// A noisy machine can ask for thousands of blocks: the plan ends first, and that is the news.
+fn planned(group: &str, blocks: usize, wanted: usize) -> String {
+    if wanted <= blocks {
+        return format!("{group}: {blocks} blocks will do, by the pilot's spread");
+    }
+    format!(
+        "{group}: this machine is too noisy for the plan's effect; up to {blocks} blocks within \
+         the budget, and the intervals say what they bear"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_noisy_pilot_names_no_number_that_nobody_will_run() {
+        assert!(planned("hello", 12, 12).contains("12 blocks will do"));
+        let noisy = planned("hello", 20, 9_436);
+        assert!(noisy.contains("up to 20 blocks") && !noisy.contains("9"), "{noisy}");
     }
 }

@@ -14,16 +14,16 @@ pub struct Args {
     /// A run's name, the beginning of one, or its folder; none: list them all.
     run: Option<String>,
     /// Write the page here.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "run")]
     html: Option<PathBuf>,
     /// Everything, for a program.
-    #[arg(long, conflicts_with_all = ["csv", "markdown"])]
+    #[arg(long, requires = "run", conflicts_with_all = ["csv", "markdown"])]
     json: bool,
     /// One row per slice.
-    #[arg(long, conflicts_with = "markdown")]
+    #[arg(long, requires = "run", conflicts_with = "markdown")]
     csv: bool,
     /// Tables for a page.
-    #[arg(long)]
+    #[arg(long, requires = "run")]
     markdown: bool,
     /// Where runs are kept (default: $DROM_RUNS, or runs/).
     #[arg(long, value_name = "DIR")]
@@ -66,17 +66,19 @@ fn render(args: &Args, run: &Run) -> Result<(), Error> {
         Args { json: true, .. } => out(&drom_report::json(run, &findings)),
         Args { csv: true, .. } => out(&drom_report::csv(run)),
         Args { markdown: true, .. } => out(&drom_report::markdown(run, &findings)),
-        Args { html: Some(_), .. } => {}
+        Args { html: Some(_), .. } => Ok(()),
         _ => out(&drom_report::text(run, &findings, style())),
     }
-    Ok(())
 }
 
 fn list(root: &std::path::Path) -> Result<(), Error> {
-    let runs = drom_store::list(root)?;
+    let (runs, damaged) = drom_store::list(root)?;
+    damaged.iter().for_each(|error| eprintln!("drom report: {error}"));
     if runs.is_empty() {
-        out(&format!("no runs in {}; `drom compare PLAN.toml` makes one\n", root.display()));
-        return Ok(());
+        return out(&format!(
+            "no runs in {}; `drom compare PLAN.toml` makes one\n",
+            root.display()
+        ));
     }
     let width = runs.iter().map(|run| run.name.len()).max().unwrap_or(0);
     for run in runs {
@@ -86,7 +88,7 @@ fn list(root: &std::path::Path) -> Result<(), Error> {
         out(&format!(
             "{:width$}  {when}  {:>3} blocks  \u{b1}{effect} %  {}{state}\n",
             run.name, run.blocks, run.manifest.title
-        ));
+        ))?;
     }
     Ok(())
 }

@@ -59,12 +59,16 @@ fn counts(outcome: &Outcome) -> Check {
 
 fn errors(outcome: &Outcome) -> Check {
     let errors: u64 = outcome.errors.values().sum();
-    let evidence = match (errors, outcome.first_fault) {
-        (0, _) => "every request that ended has a complete answer".to_owned(),
-        (_, None) => format!("{errors} requests ended without a complete, good answer"),
-        (_, Some(fault)) => format!("{errors} requests failed; the first fault: {fault}"),
+    let refused = outcome.failed.saturating_sub(errors);
+    let evidence = match (errors, refused, outcome.first_fault) {
+        (0, 0, _) => "every request that ended has a complete, good answer".to_owned(),
+        (0, _, _) => format!("{refused} answers have a status of 400 or more"),
+        (_, _, None) => {
+            format!("{} requests ended without a complete, good answer", outcome.failed)
+        }
+        (_, _, Some(fault)) => format!("{errors} requests failed; the first fault: {fault}"),
     };
-    check("errors", errors == 0, State::Warning, evidence)
+    check("errors", outcome.failed == 0, State::Warning, evidence)
 }
 
 fn connections(plan: &Plan, outcome: &Outcome) -> Check {
@@ -140,8 +144,10 @@ mod tests {
     fn each_fault_fails_its_own_check() {
         let lost = Outcome { in_flight: 1, ..good() };
         assert_eq!(state(&lost, "counts"), State::Failed);
-        let erring = Outcome { errors: [(ErrorKind::Closed, 1)].into(), ..good() };
+        let erring = Outcome { failed: 1, errors: [(ErrorKind::Closed, 1)].into(), ..good() };
         assert_eq!(state(&erring, "errors"), State::Warning);
+        let refusing = Outcome { failed: 3, status: [(500, 3)].into(), ..good() };
+        assert_eq!(state(&refusing, "errors"), State::Warning);
         assert_eq!(state(&Outcome { connected: 3, ..good() }, "connections"), State::Failed);
         let idle = Outcome { accounted_time: Duration::from_millis(3_900), ..good() };
         assert_eq!(state(&idle, "little"), State::Failed);

@@ -78,11 +78,16 @@ fn heading(url: &str, plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<Strin
             format!("after {length} of warm-up ({} requests)", count(requests))
         }
     };
+    let nothing = outcome.interrupted && outcome.duration.is_zero();
     let stopped = if outcome.interrupted { ", stopped early" } else { "" };
+    let window = match count(outcome.warmup_requests) {
+        requests if nothing => format!("none: stopped in the warm-up ({requests} requests)"),
+        _ => format!("{length}{stopped}, {warmup}"),
+    };
     vec![
         row(paint, "Target", &format!("{} {url}", plan.method)),
         row(paint, "Load", &format!("{connections}, {threads}, {reuse}; {}", outcome.engine)),
-        row(paint, "Window", &format!("{length}{stopped}, {warmup}")),
+        row(paint, "Window", &window),
     ]
 }
 
