@@ -193,3 +193,16 @@ fn a_worker_that_retires_cuts_nobody_off() {
         }
     });
 }
+
+#[test]
+fn handlers_do_not_see_the_environment_of_the_server() {
+    let handler = "package Env; sub handler { my $r = shift; $r->content_type('text/plain');\n\
+        $r->print(join ',', sort keys %ENV); return 0 } 1;\n";
+    let config = "PerlSetEnv GIVEN yes\nPerlPassEnv CARGO_PKG_NAME\nPerlRequire {}/startup.pl\n\
+        PerlModule Env\n\
+        <Location /env>\nSetHandler modperl\nPerlResponseHandler Env\n</Location>\n";
+    let files = [("lib/Env.pm", handler), ("startup.pl", "$ENV{HOME} = '/changed'; 1;\n")];
+    let server = Server::start(config, &files);
+    let names = server.get("/env").text();
+    assert_eq!(names, "CARGO_PKG_NAME,GIVEN,HOME,MOD_PERL,MOD_PERL_API_VERSION,PATH");
+}

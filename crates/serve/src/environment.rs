@@ -1,7 +1,7 @@
 //! The variables that a script finds in its environment: CGI/1.1 and what Apache adds, in Apache's words.
 //! Pure: a request in, a table out.
 
-use std::os::unix::ffi::OsStrExt;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use drom_perl::Table;
 
@@ -27,7 +27,7 @@ fn configured(request: &Request, env: &mut Table) {
     let handler = &request.mapped().handler;
     let for_perl = matches!(handler, HandlerKind::PerlScript { .. } | HandlerKind::ModPerl { .. });
     for name in startup.pass_env.iter().filter(|_| for_perl).chain(&policy.pass_env) {
-        if let Some(value) = std::env::var_os(name) {
+        if let Some(value) = request.site.environment.get(OsStr::new(name)) {
             env.set(name.as_bytes(), value.as_bytes());
         }
     }

@@ -1,6 +1,8 @@
 //! What a generation of processes serves: the configuration and everything derived from it once.
 
 use std::{
+    collections::HashMap,
+    ffi::OsString,
     fs::OpenOptions,
     net::SocketAddr,
     os::fd::AsRawFd,
@@ -28,6 +30,8 @@ pub struct Site {
     pub access_logs: Vec<AccessLog>,
     /// Where errors go; the file that standard error was pointed at.
     pub error_log_name: String,
+    /// The server's own environment, for PassEnv: workers forget theirs before handlers can see it.
+    pub environment: HashMap<OsString, OsString>,
 }
 
 /// One `CustomLog`: opened by the master, written line by line in append mode.
@@ -86,7 +90,8 @@ pub fn make(config: Config) -> Result<Site, ServeError> {
     let server = server_header(settings.server_tokens);
     let config = Arc::new(config);
     let mapper = Mapper::new(Arc::clone(&config));
-    Ok(Site { config, mapper, server, limits, types, access_logs, error_log_name })
+    let environment = std::env::vars_os().collect();
+    Ok(Site { config, mapper, server, limits, types, access_logs, error_log_name, environment })
 }
 
 fn open_log(path: &std::path::Path) -> Result<std::fs::File, ServeError> {

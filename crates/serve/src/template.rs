@@ -214,6 +214,7 @@ fn load(site: &'static Site) -> Result<Option<PerlTier>, String> {
     }
     set_start_env(site);
     let interpreter = Interpreter::start(&switches).map_err(|e| e.to_string())?;
+    interpreter.require("Drom::Environment", false).map_err(|text| shown(&text))?;
     interpreter.require("Drom::Startup", false).map_err(|text| shown(&text))?;
     let mut perl = PerlTier::new(interpreter);
     let late = |step: &&PerlStep| matches!(step.kind, PerlStepKind::PostConfigRequire(_));
@@ -222,6 +223,7 @@ fn load(site: &'static Site) -> Result<Option<PerlTier>, String> {
         run_step(&perl, step)?;
     }
     preload(&mut perl)?;
+    perl.interpreter.require("Drom::Environment::Forget", false).map_err(|text| shown(&text))?;
     if sys::thread_count() > 1 {
         return Err(
             "start-up code left threads running; workers cannot be forked from it".to_owned()
@@ -261,8 +263,11 @@ fn preload(perl: &mut PerlTier) -> Result<(), String> {
 fn set_start_env(site: &Site) {
     let startup = &site.config.perl;
     let fixed = [("MOD_PERL", crate::environment::MOD_PERL), ("MOD_PERL_API_VERSION", "2")];
+    let set = startup.set_env.iter().map(|(name, _)| name);
+    let keep = startup.pass_env.iter().chain(set).cloned().collect::<Vec<_>>().join(" ");
+    let fixed = fixed.into_iter().chain([("DROM_KEEP_ENV", keep.as_str())]);
     let configured = startup.set_env.iter().map(|(n, v)| (n.as_str(), v.as_str()));
-    for (name, value) in fixed.into_iter().chain(configured) {
+    for (name, value) in fixed.chain(configured) {
         // SAFETY: the template has one thread.
         unsafe { std::env::set_var(name, value) };
     }
