@@ -529,6 +529,33 @@ pub fn adopt_orphans() {
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
 }
 
+/// The kernel's number of this thread.
+pub fn thread_id() -> i32 {
+    // SAFETY: no pointers.
+    unsafe { libc::gettid() }
+}
+
+/// CPU time of a thread of this process that lives.
+pub fn thread_cpu_ns(thread: libc::pthread_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut clock = 0;
+    // SAFETY: the thread lives as long as the process; both records are locals.
+    unsafe {
+        if libc::pthread_getcpuclockid(thread, &raw mut clock) == 0 {
+            libc::clock_gettime(clock, &raw mut time);
+        }
+    }
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Whether a thread of this process waits in the kernel, rather than for a core.
+pub fn is_sleeping(thread: i32) -> bool {
+    let stat =
+        std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
+    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    matches!(state, Some('S' | 'D'))
+}
+
 pub fn thread_count() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
 }

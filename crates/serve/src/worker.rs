@@ -34,6 +34,12 @@ const HELPER: u32 = 2;
 
 /// How often the helper looks; a request that outlives two looks is slow.
 const LOOK: Duration = Duration::from_millis(1);
+/// A look at a main thread that got less than this of a core since the last: it waits, for the kernel or
+/// for its turn.
+const RAN: u64 = 500_000;
+/// A main thread that is only waiting for its turn on a busy machine is left alone so long: other workers
+/// would wait for the same cores, and connections would be spread over ever more of them.
+const TURN_NS: u64 = 8_000_000;
 /// Looks without any Perl running after which the helper sleeps until it is woken.
 const LOOKS_IDLE_MAX: u32 = 50;
 /// How long a stopped request may go on unwinding before its worker is given up.
@@ -57,6 +63,7 @@ struct Shared {
     limit_ns: AtomicU64,
     dying: AtomicBool,
     main_thread: libc::pthread_t,
+    main_tid: i32,
     kick: RawFd,
     engine: UnsafeCell<Engine>,
 }
@@ -88,6 +95,7 @@ pub fn run(setup: Setup, mut perl: Option<PerlTier>) -> i32 {
         limit_ns: AtomicU64::new(0),
         dying: AtomicBool::new(false),
         main_thread,
+        main_tid: sys::thread_id(),
         kick,
         engine: UnsafeCell::new(engine),
     }));
@@ -278,7 +286,7 @@ fn start_helper(shared: &'static Shared, site: &'static Site) {
 }
 
 fn helper(shared: &'static Shared) {
-    let (mut last_run, mut idle) = (0, 0);
+    let (mut last_run, mut last_cpu_ns, mut idle) = (0, 0, 0);
     loop {
         if shared.awake.load(Ordering::Acquire) == 0 {
             sys::futex_wait(&shared.awake, 0, None);
@@ -301,11 +309,19 @@ fn helper(shared: &'static Shared) {
         }
         idle = 0;
         let run = shared.run.load(Ordering::Relaxed);
-        if run == last_run {
+        let cpu_ns = sys::thread_cpu_ns(shared.main_thread);
+        if run == last_run && is_slow(shared, cpu_ns.saturating_sub(last_cpu_ns)) {
             stand_in(shared);
         }
-        last_run = run;
+        (last_run, last_cpu_ns) = (run, cpu_ns);
     }
+}
+
+/// Whether the request that two looks have seen is slow by itself, and not for want of a core.
+fn is_slow(shared: &Shared, ran_ns: u64) -> bool {
+    let since_ns = shared.since_ns.load(Ordering::Relaxed);
+    let waited_ns = clock::monotonic_ns().saturating_sub(since_ns);
+    ran_ns >= RAN || waited_ns >= TURN_NS || sys::is_sleeping(shared.main_tid)
 }
 
 /// Serves in the main thread's place until it wants the engine back.

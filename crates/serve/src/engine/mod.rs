@@ -244,7 +244,7 @@ impl Engine {
             return 1;
         }
         if !self.listening && !self.draining && self.is_primary() {
-            return 10;
+            return 2; // the others may have caught up by then
         }
         if self.count > 0 { (SWEEP_NS / 1_000_000) as i32 } else { -1 }
     }
@@ -313,6 +313,8 @@ impl Engine {
         self.setup.primary
     }
 
+    /// Not an exclusive wake-up: there is one primary a core, and a connection whose only wake-up went to a
+    /// worker that turns away would wait for the next one.
     fn set_listening(&mut self, on: bool) {
         let on = on && !self.draining && self.is_primary();
         if on == self.listening {
@@ -322,17 +324,12 @@ impl Engine {
         for (number, &fd) in self.setup.listeners.iter().enumerate() {
             // A listener that cannot be watched shows as a server that does not answer; the log says why.
             let result = match on {
-                true => {
-                    self.epoll.add(fd, sys::IN | sys::EXCLUSIVE, token::LISTENER | number as u64)
-                }
+                true => self.epoll.add(fd, sys::IN, token::LISTENER | number as u64),
                 false => self.epoll.remove(fd),
             };
             if let Err(e) = result {
                 self.log(LogLevel::Error, &format!("cannot watch a listening socket: {e}"));
             }
-        }
-        if !on {
-            self.empty_queues();
         }
     }
 
@@ -354,7 +351,7 @@ impl Engine {
         }
     }
 
-    /// As with the listeners: a message whose wake-up came here is not left behind. Without Perl it goes
+    /// The inbox wakes one worker only: a message whose wake-up came here is not left behind. Without Perl it goes
     /// to `waiting` and from there to somebody idle.
     fn empty_inbox(&mut self) {
         loop {
@@ -394,19 +391,6 @@ impl Engine {
         }
     }
 
-    /// An exclusive wake-up reaches one worker only. What it was for must not stay in the queue when that
-    /// worker turns away: it is taken, and given to others as far as they take it.
-    fn empty_queues(&mut self) {
-        for number in 0..self.setup.listeners.len() {
-            for _ in 0..ACCEPTS_MAX * 8 {
-                let Some(index) = self.accept_one(number) else { break };
-                if !self.balanced() {
-                    self.hand_off(index);
-                }
-            }
-        }
-    }
-
     /// Connections are spread over the primaries: whoever has clearly more leaves new ones to the others.
     fn balanced(&self) -> bool {
         let board = self.setup.board;
@@ -417,7 +401,7 @@ impl Engine {
         let others = board.slots.iter().enumerate().filter(|(i, _)| *i != self.setup.me);
         let ready = others.filter(|(_, s)| peer(s));
         let least = ready.map(|(_, s)| s.connections.load(Relaxed) as usize).min();
-        least.is_none_or(|least| self.count <= least + (self.count / 8).max(1))
+        least.is_none_or(|least| self.count <= least + (self.count / 8).max(2))
     }
 
     fn add(&mut self, fd: OwnedFd, client: std::net::SocketAddr) -> usize {
