@@ -1,4 +1,5 @@
-//! Answers beside those of Apache with mod_cgi and mod_perl: each test holds one thing that was once wrong.
+//! Answers beside those of Apache with mod_cgi and mod_perl: each test holds one thing that was
+//! once wrong.
 //! The expected texts are what Apache 2.4 with mod_perl 2.0.12 sends for the same files.
 
 mod support;
@@ -6,7 +7,8 @@ mod support;
 use support::Server;
 
 const PLAIN: &str = "print \"Content-type: text/plain\\n\\n\";\n";
-const LOCATION: &str = "print \"X-Kept: yes\\nContent-type: text/plain\\nLocation: $ENV{QUERY_STRING}\\n\\nbody\\n\";\n";
+const LOCATION: &str = "print \"X-Kept: yes\\nContent-type: text/plain\\n\
+    Location: $ENV{QUERY_STRING}\\n\\nbody\\n\";\n";
 const SHOW_ENV: &str = "print \"Content-type: text/plain\\n\\n\"; \
     print \"$_=$ENV{$_}\\n\" for sort keys %ENV;\n";
 const HANDLERS: &str = "package My::Answers; use Apache2::RequestRec (); use Apache2::RequestIO ();
@@ -17,7 +19,8 @@ sub handler { my $r = shift; my ($do, $n) = split /,/, $r->args; $r->content_typ
   if ($do eq 'env') { print \"$_=$ENV{$_}\\n\" for sort keys %ENV; return 0 }
   die \"no such thing\\n\" }
 1;\n";
-const HANDLER_AT: &str = "<Location /h>\nSetHandler perl-script\nPerlResponseHandler My::Answers\n</Location>\n\
+const HANDLER_AT: &str = "<Location /h>\nSetHandler perl-script\n\
+    PerlResponseHandler My::Answers\n</Location>\n\
     <Location /modperl>\nSetHandler modperl\nPerlResponseHandler My::Answers\n</Location>\n";
 
 fn cgi(text: &str) -> String {

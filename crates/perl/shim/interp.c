@@ -16,7 +16,7 @@ EXTERN_C void boot_DynaLoader(pTHX_ CV *cv);
 
 typedef void (*body_fn)(pTHX_ void *argument);
 
-/* ---- dying ------------------------------------------------------------------------------------ */
+/* ---- dying --------------------------------------------------------------------------------- */
 
 static void evaluated(pTHX_ body_fn body, void *argument);
 
@@ -106,7 +106,7 @@ void drom_interrupt(void)
     PL_sig_pending = 1;
 }
 
-/* ---- the one door into Perl ------------------------------------------------------------------- */
+/* ---- the one door into Perl ---------------------------------------------------------------- */
 
 /* The child of a script's fork() ends here, not in the worker's loop. */
 static void leave_child(pTHX_ int status)
@@ -159,7 +159,7 @@ static void protect(pTHX_ body_fn body, void *argument, drom_result *out)
     CLEAR_ERRSV();
 }
 
-/* ---- start ------------------------------------------------------------------------------------ */
+/* ---- start --------------------------------------------------------------------------------- */
 
 static void boot(pTHX)
 {
@@ -245,7 +245,7 @@ void drom_require(const char *what, size_t len, int is_file, drom_result *out)
     LEAVE;
 }
 
-/* ---- handlers --------------------------------------------------------------------------------- */
+/* ---- handlers ------------------------------------------------------------------------------ */
 
 struct resolve {
     const char *name;
@@ -418,7 +418,7 @@ void drom_release(void *handler)
     SvREFCNT_dec((SV *)handler);
 }
 
-/* ---- run -------------------------------------------------------------------------------------- */
+/* ---- run ----------------------------------------------------------------------------------- */
 
 struct run {
     SV *handler; /* CV, or AV (CV, RV of END list) */
@@ -612,7 +612,7 @@ void drom_cleanup(uint64_t r, drom_result *out)
     drom.current = 0;
 }
 
-/* ---- forgetting a package --------------------------------------------------------------------- */
+/* ---- forgetting a package ------------------------------------------------------------------ */
 
 static void close_handle(pTHX_ GV *gv)
 {
@@ -661,7 +661,7 @@ void drom_unload(const char *package, size_t len)
     LEAVE;
 }
 
-/* ---- end -------------------------------------------------------------------------------------- */
+/* ---- end ----------------------------------------------------------------------------------- */
 
 static void do_end(pTHX_ void *argument)
 {

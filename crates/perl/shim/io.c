@@ -19,7 +19,7 @@ int drom_print(uint64_t r, const char *bytes, size_t count)
 
 int drom_flush(uint64_t r) { return drom.forked ? 0 : drom.host->flush(r); }
 
-/* ---- the layer -------------------------------------------------------------------------------- */
+/* ---- the layer ----------------------------------------------------------------------------- */
 
 static PerlIO *out_stream, *in_stream; /* ours while open; NULL once a script closed them */
 
@@ -208,7 +208,7 @@ void drom_io_close(pTHX)
     setdefout(out);
 }
 
-/* ---- %ENV ------------------------------------------------------------------------------------- */
+/* ---- %ENV ---------------------------------------------------------------------------------- */
 
 /* Gives the request a %ENV of its own, empty or with what the process has. */
 static HV *script_env; /* the hash of the last request: mostly the same names, often the same values */
@@ -301,7 +301,7 @@ void drom_env_export(pTHX)
     }
 }
 
-/* ---- child processes -------------------------------------------------------------------------- */
+/* ---- child processes ----------------------------------------------------------------------- */
 
 static Perl_ppaddr_t usual_system, usual_exec, usual_backtick, usual_fork, usual_open;
 

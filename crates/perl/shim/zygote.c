@@ -45,8 +45,8 @@ static void fill_args(pTHX_ const char *const *args)
     }
 }
 
-/* The `use` that is going on will restore the file name's pointer when it ends (SAVECOPFILE): a new name
- * has to be in the old memory. The program's name was made long enough for any path. */
+/* The `use` that is going on will restore the file name's pointer when it ends (SAVECOPFILE): a new
+ * name has to be in the old memory. The program's name was made long enough for any path. */
 static void name_file(pTHX_ const char *script)
 {
 #ifdef USE_ITHREADS

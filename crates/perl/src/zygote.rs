@@ -26,8 +26,9 @@ pub trait Wait {
     fn loaded(&mut self, entry: &[u8]);
 }
 
-/// The name that perl starts with is as long as a path can be: the script's name takes its place in memory,
-/// because the lexer goes back to that memory when the `use` in which the zygote waits is over.
+/// The name that perl starts with is as long as a path can be: the script's name takes its place in
+/// memory, because the lexer goes back to that memory when the `use` in which the zygote waits is
+/// over.
 const PROGRAM_BYTES: usize = libc::PATH_MAX as usize - 1;
 
 struct State<'a> {

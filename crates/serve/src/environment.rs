@@ -41,8 +41,8 @@ fn configured(request: &Request, env: &mut Table) {
     }
 }
 
-/// What the next request of an internal redirect finds as `REDIRECT_*`: the variables of this one as far as
-/// they were made, and what led away from it.
+/// What the next request of an internal redirect finds as `REDIRECT_*`: the variables of this
+/// one as far as they were made, and what led away from it.
 pub fn redirected(request: &mut Request, status: u16) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut before = Table::default();
     match request.known_env() {

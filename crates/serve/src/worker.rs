@@ -34,11 +34,11 @@ const HELPER: u32 = 2;
 
 /// How often the helper looks; a request that outlives two looks is slow.
 const LOOK: Duration = Duration::from_millis(1);
-/// A look at a main thread that got less than this of a core since the last: it waits, for the kernel or
-/// for its turn.
+/// A look at a main thread that got less than this of a core since the last: it waits, for the kernel
+/// or for its turn.
 const RAN: u64 = 500_000;
-/// A main thread that is only waiting for its turn on a busy machine is left alone so long: other workers
-/// would wait for the same cores, and connections would be spread over ever more of them.
+/// A main thread that is only waiting for its turn on a busy machine is left alone so long: other
+/// workers would wait for the same cores, and connections would be spread over ever more of them.
 const TURN_NS: u64 = 8_000_000;
 /// Looks without any Perl running after which the helper sleeps until it is woken.
 const LOOKS_IDLE_MAX: u32 = 50;
@@ -267,7 +267,7 @@ fn leave(shared: &Shared, slot: &crate::scoreboard::Slot) {
     slot.perl_since_ns.store(0, Ordering::Relaxed);
 }
 
-// ---- the helper ------------------------------------------------------------------------------------
+// ---- the helper -------------------------------------------------------------------------------
 
 fn start_helper(shared: &'static Shared, site: &'static Site) {
     // SAFETY: the full set is a local; the thread inherits the mask, then this thread gets its own back.

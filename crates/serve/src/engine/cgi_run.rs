@@ -172,7 +172,8 @@ impl Engine {
                 self.start_cgi(index);
             }
             if self.cgi_waiting.len() > queued {
-                let back = self.cgi_waiting.pop_back(); // still no place: the first in line stays first
+                // Still no place: the first in line stays first.
+                let back = self.cgi_waiting.pop_back();
                 if let Some(back) = back {
                     self.cgi_waiting.push_front(back);
                 }
