@@ -6,7 +6,6 @@ mod cores;
 mod counters;
 mod machine;
 pub mod machine_load;
-pub mod memory;
 mod process;
 pub mod thread_cpu;
 

@@ -198,4 +198,14 @@ mod tests {
         }
         assert!(cpu_clock_s(std::process::id() as i32).expect("alive") >= 0.002);
     }
+
+    #[test]
+    fn a_touched_megabyte_is_private() {
+        let private = || memory(std::process::id() as i32).unwrap().uss_bytes;
+        let before = private();
+        let mut memory = vec![0u8; 4 << 20];
+        memory.iter_mut().step_by(4096).for_each(|b| *b = 1);
+        assert!(private() >= before + (3 << 20));
+        assert_eq!(memory[4096], 1);
+    }
 }

@@ -28,6 +28,8 @@ typedef struct {
 extern drom_state drom;
 extern PerlInterpreter *drom_perl;
 
+/* An XS sub with a number that tells its aliases apart (XSANY). */
+void drom_define(pTHX_ const char *name, XSUBADDR_t code, I32 which);
 void drom_boot_request(pTHX);
 void drom_boot_table(pTHX);
 void drom_boot_util(pTHX);

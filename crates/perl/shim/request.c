@@ -357,7 +357,7 @@ static XSPROTO(xs_child_exit)
     XSRETURN_EMPTY;
 }
 
-static void define(pTHX_ const char *name, XSUBADDR_t code, I32 which)
+void drom_define(pTHX_ const char *name, XSUBADDR_t code, I32 which)
 {
     CV *cv = newXS(name, code, "shim");
     CvXSUBANY(cv).any_i32 = which;
@@ -369,11 +369,11 @@ static void boot_fields(pTHX)
 #define RW 0x100
 #define SERVER(class) (strEQ(class, "ServerRec") ? 0x200 : 0)
 #define TEXT(variant, class, name, access, doc) \
-    define(aTHX_ "Apache2::" #class "::" #name, xs_text, DROM_TEXT_##variant | access | SERVER(#class));
+    drom_define(aTHX_ "Apache2::" #class "::" #name, xs_text, DROM_TEXT_##variant | access | SERVER(#class));
 #define NUMBER(variant, class, name, access, doc) \
-    define(aTHX_ "Apache2::" #class "::" #name, xs_number, DROM_NUMBER_##variant | access | SERVER(#class));
+    drom_define(aTHX_ "Apache2::" #class "::" #name, xs_number, DROM_NUMBER_##variant | access | SERVER(#class));
 #define TABLE(variant, class, name, doc) \
-    define(aTHX_ "Apache2::" #class "::" #name, xs_table, DROM_TABLE_##variant);
+    drom_define(aTHX_ "Apache2::" #class "::" #name, xs_table, DROM_TABLE_##variant);
 #include "methods.def"
 #undef TEXT
 #undef NUMBER
@@ -386,32 +386,32 @@ static void boot_fields(pTHX)
 void drom_boot_request(pTHX)
 {
     boot_fields(aTHX);
-    define(aTHX_ "Apache2::RequestRec::print", xs_print, 0);
-    define(aTHX_ "Apache2::RequestRec::puts", xs_print, 0);
-    define(aTHX_ "Apache2::RequestRec::write", xs_write, 0);
-    define(aTHX_ "Apache2::RequestRec::read", xs_read, 0);
-    define(aTHX_ "Apache2::RequestRec::rflush", xs_flush, 0);
-    define(aTHX_ "Apache2::RequestRec::header_in", xs_entry, DROM_TABLE_HeadersIn);
-    define(aTHX_ "Apache2::RequestRec::header_out", xs_entry, DROM_TABLE_HeadersOut);
-    define(aTHX_ "Apache2::RequestRec::err_header_out", xs_entry, DROM_TABLE_ErrHeadersOut);
-    define(aTHX_ "Apache2::RequestRec::connection", xs_relative, 0);
-    define(aTHX_ "Apache2::RequestRec::server", xs_relative, 1);
-    define(aTHX_ "Apache2::RequestRec::pool", xs_relative, 2);
-    define(aTHX_ "Apache2::Connection::pool", xs_relative, 2);
-    define(aTHX_ "Apache2::RequestRec::pnotes", xs_pnotes, 0);
-    define(aTHX_ "Apache2::RequestUtil::request", xs_current, 0);
-    define(aTHX_ "Drom::Request::fill_env", xs_fill_env, 0);
-    define(aTHX_ "Drom::Request::current", xs_current_request, 0);
-    define(aTHX_ "APR::Pool::cleanup_register", xs_cleanup_register, 0);
-    define(aTHX_ "Drom::Request::log", xs_log, 0);
-    define(aTHX_ "Drom::Request::command", xs_command, 0);
-    define(aTHX_ "Drom::Request::send_file", xs_send_file, 0);
+    drom_define(aTHX_ "Apache2::RequestRec::print", xs_print, 0);
+    drom_define(aTHX_ "Apache2::RequestRec::puts", xs_print, 0);
+    drom_define(aTHX_ "Apache2::RequestRec::write", xs_write, 0);
+    drom_define(aTHX_ "Apache2::RequestRec::read", xs_read, 0);
+    drom_define(aTHX_ "Apache2::RequestRec::rflush", xs_flush, 0);
+    drom_define(aTHX_ "Apache2::RequestRec::header_in", xs_entry, DROM_TABLE_HeadersIn);
+    drom_define(aTHX_ "Apache2::RequestRec::header_out", xs_entry, DROM_TABLE_HeadersOut);
+    drom_define(aTHX_ "Apache2::RequestRec::err_header_out", xs_entry, DROM_TABLE_ErrHeadersOut);
+    drom_define(aTHX_ "Apache2::RequestRec::connection", xs_relative, 0);
+    drom_define(aTHX_ "Apache2::RequestRec::server", xs_relative, 1);
+    drom_define(aTHX_ "Apache2::RequestRec::pool", xs_relative, 2);
+    drom_define(aTHX_ "Apache2::Connection::pool", xs_relative, 2);
+    drom_define(aTHX_ "Apache2::RequestRec::pnotes", xs_pnotes, 0);
+    drom_define(aTHX_ "Apache2::RequestUtil::request", xs_current, 0);
+    drom_define(aTHX_ "Drom::Request::fill_env", xs_fill_env, 0);
+    drom_define(aTHX_ "Drom::Request::current", xs_current_request, 0);
+    drom_define(aTHX_ "APR::Pool::cleanup_register", xs_cleanup_register, 0);
+    drom_define(aTHX_ "Drom::Request::log", xs_log, 0);
+    drom_define(aTHX_ "Drom::Request::command", xs_command, 0);
+    drom_define(aTHX_ "Drom::Request::send_file", xs_send_file, 0);
 }
 
 void drom_boot_util(pTHX)
 {
-    define(aTHX_ "Drom::Library::INC", xs_module_source, 0);
-    define(aTHX_ "ModPerl::Util::exit", xs_child_exit, 0);
+    drom_define(aTHX_ "Drom::Library::INC", xs_module_source, 0);
+    drom_define(aTHX_ "ModPerl::Util::exit", xs_child_exit, 0);
     AV *inc = GvAVn(PL_incgv);
     av_unshift(inc, 1);
     SV *hook = sv_bless(newRV_noinc(newSVpvs("drom")), gv_stashpvs("Drom::Library", GV_ADD));

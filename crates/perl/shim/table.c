@@ -192,27 +192,21 @@ static XSPROTO(xs_do)
     XSRETURN(1);
 }
 
-static void define(pTHX_ const char *name, XSUBADDR_t code, I32 which)
-{
-    CV *cv = newXS(name, code, "shim");
-    CvXSUBANY(cv).any_i32 = which;
-}
-
 void drom_boot_table(pTHX)
 {
-    define(aTHX_ "APR::Table::make", xs_make, 0);
-    define(aTHX_ "APR::Table::get", xs_get, 0);
-    define(aTHX_ "APR::Table::FETCH", xs_fetch, 0);
-    define(aTHX_ "APR::Table::set", xs_put, DROM_PUT_SET);
-    define(aTHX_ "APR::Table::STORE", xs_put, DROM_PUT_SET);
-    define(aTHX_ "APR::Table::add", xs_put, DROM_PUT_ADD);
-    define(aTHX_ "APR::Table::merge", xs_put, DROM_PUT_MERGE);
-    define(aTHX_ "APR::Table::unset", xs_unset, 0);
-    define(aTHX_ "APR::Table::DELETE", xs_unset, 0);
-    define(aTHX_ "APR::Table::clear", xs_clear, 0);
-    define(aTHX_ "APR::Table::CLEAR", xs_clear, 0);
-    define(aTHX_ "APR::Table::EXISTS", xs_exists, 0);
-    define(aTHX_ "APR::Table::FIRSTKEY", xs_next, 0);
-    define(aTHX_ "APR::Table::NEXTKEY", xs_next, 1);
-    define(aTHX_ "APR::Table::do", xs_do, 0);
+    drom_define(aTHX_ "APR::Table::make", xs_make, 0);
+    drom_define(aTHX_ "APR::Table::get", xs_get, 0);
+    drom_define(aTHX_ "APR::Table::FETCH", xs_fetch, 0);
+    drom_define(aTHX_ "APR::Table::set", xs_put, DROM_PUT_SET);
+    drom_define(aTHX_ "APR::Table::STORE", xs_put, DROM_PUT_SET);
+    drom_define(aTHX_ "APR::Table::add", xs_put, DROM_PUT_ADD);
+    drom_define(aTHX_ "APR::Table::merge", xs_put, DROM_PUT_MERGE);
+    drom_define(aTHX_ "APR::Table::unset", xs_unset, 0);
+    drom_define(aTHX_ "APR::Table::DELETE", xs_unset, 0);
+    drom_define(aTHX_ "APR::Table::clear", xs_clear, 0);
+    drom_define(aTHX_ "APR::Table::CLEAR", xs_clear, 0);
+    drom_define(aTHX_ "APR::Table::EXISTS", xs_exists, 0);
+    drom_define(aTHX_ "APR::Table::FIRSTKEY", xs_next, 0);
+    drom_define(aTHX_ "APR::Table::NEXTKEY", xs_next, 1);
+    drom_define(aTHX_ "APR::Table::do", xs_do, 0);
 }

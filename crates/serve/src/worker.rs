@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use drom_observe::{clock, memory};
+use drom_observe::clock;
 
 use crate::{
     config::LogLevel,
@@ -173,7 +173,9 @@ fn is_worn(site: &Site, slot: &crate::scoreboard::Slot) -> bool {
     }
     let Some(limit) = settings.worker_memory_limit else { return false };
     let due = requests > 0 && requests.is_multiple_of(MEMORY_EVERY);
-    if !due || memory::private_bytes() <= limit {
+    let private_bytes =
+        || drom_observe::memory(std::process::id() as i32).map_or(0, |memory| memory.uss_bytes);
+    if !due || private_bytes() <= limit {
         return false;
     }
     let text =
