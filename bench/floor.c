@@ -27,6 +27,7 @@ static int listen_on(int port)
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(port),
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4); /* as drom does on loopback */
     if (bind(fd, (struct sockaddr *)&at, sizeof at) || listen(fd, 511)) {
         perror("floor: listen");
         exit(1);

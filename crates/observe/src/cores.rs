@@ -16,6 +16,26 @@ pub fn allowed_cores() -> Vec<usize> {
     (0..libc::CPU_SETSIZE as usize).filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).collect()
 }
 
+/// How many cores this process can keep busy. Looked up once: the answer comes from half a dozen
+/// files.
+#[must_use]
+pub fn core_count() -> usize {
+    static COUNT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+}
+
+/// Cores that nobody but the calling thread wants at this moment; 0 where that cannot be read.
+#[must_use]
+pub fn free_cores() -> usize {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    runnable(&text).map_or(0, |running| core_count().saturating_sub(running.saturating_sub(1)))
+}
+
+/// The fourth field, "running/all" (proc_loadavg(5)).
+fn runnable(loadavg: &str) -> Option<usize> {
+    loadavg.split_ascii_whitespace().nth(3)?.split('/').next()?.parse().ok()
+}
+
 /// Keeps the calling thread, and what it starts from now on, on `cores`. Makes no allocation: safe
 /// between fork and exec.
 pub fn pin_current_thread(cores: &[usize]) -> io::Result<()> {
@@ -35,6 +55,13 @@ pub fn pin_current_thread(cores: &[usize]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_runnable_are_before_the_slash() {
+        assert_eq!(runnable("0.20 0.18 0.12 3/80 11206\n"), Some(3));
+        assert_eq!(runnable("0.20 0.18"), None);
+        assert_eq!(runnable(""), None);
+    }
 
     #[test]
     fn a_pinned_thread_is_on_that_core_alone() {

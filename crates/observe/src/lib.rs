@@ -9,7 +9,7 @@ pub mod machine_load;
 mod process;
 pub mod thread_cpu;
 
-pub use cores::{allowed_cores, pin_current_thread};
+pub use cores::{allowed_cores, core_count, free_cores, pin_current_thread};
 pub use counters::Counters;
 pub use machine::{Fact, machine_record};
 pub use process::{Memory, Process, Stat, all_processes, memory, self_cpu_s, tree};

@@ -161,11 +161,49 @@ static void protect(pTHX_ body_fn body, void *argument, drom_result *out)
 
 /* ---- start --------------------------------------------------------------------------------- */
 
+/* What $0 was, and what a script found in it. Ownership: freed by program_back, which perl calls
+ * when the script's sub ends, however it ends. */
+struct program {
+    SV *before;
+    SV *set;
+};
+
+/* Without magic, which would rename the process (three system calls), unless the script did. */
+static void program_back(pTHX_ void *argument)
+{
+    struct program *program = argument;
+    SV *name = get_sv("0", GV_ADD);
+    int renamed = !sv_eq(name, program->set);
+    sv_setsv(name, program->before);
+    if (renamed)
+        SvSETMAGIC(name);
+    SvREFCNT_dec(program->before);
+    SvREFCNT_dec(program->set);
+    Safefree(program);
+}
+
+/* Drom::program(NAME): $0 is NAME until the calling sub ends, as with `local`. */
+static XSPROTO(xs_program)
+{
+    dXSARGS;
+    if (items != 1)
+        croak("usage: Drom::program(name)");
+    SV *name = get_sv("0", GV_ADD);
+    struct program *program;
+    Newx(program, 1, struct program);
+    program->before = newSVsv(name);
+    program->set = newSVsv(ST(0));
+    sv_setsv(name, ST(0));
+    SAVEDESTRUCTOR_X(program_back, program);
+    XSRETURN(0);
+}
+
 static void boot(pTHX)
 {
     newXS("DynaLoader::boot_DynaLoader", boot_DynaLoader, "shim");
     if (drom.in_zygote)
         return;
+    newXS("Drom::program", xs_program, "shim");
     drom_io_register(aTHX);
     drom_boot_table(aTHX);
     drom_boot_request(aTHX);

@@ -32,6 +32,6 @@ pub use master::{ReadConfig, ServeError, reload_status_file, run};
 /// Workers that accept: one a core, no more than there are workers. More would only spread connections over
 /// processes that wait for each other's core.
 fn primaries(workers: usize) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let cores = drom_observe::core_count();
     cores.min(workers).max(1)
 }

@@ -45,6 +45,8 @@ pub struct Slot {
     /// 1: it accepts connections.
     pub primary: AtomicU32,
     pub connections: AtomicU32,
+    /// Thousandths of a core that a primary used in its last window.
+    busy: AtomicU32,
     pub requests: AtomicU64,
     /// Monotonic time at which Perl was entered; 0 while Perl is not running.
     pub perl_since_ns: AtomicU64,
@@ -112,9 +114,26 @@ impl Slot {
         self.state() == State::Ready && self.perl_since_ns.load(Relaxed) == 0
     }
 
+    /// Ready, and accepts connections for this generation.
+    pub fn is_primary_of(&self, generation: u32) -> bool {
+        self.state() == State::Ready
+            && self.primary.load(Relaxed) != 0
+            && self.generation.load(Relaxed) == generation
+    }
+
+    /// Share of a core that it used in its last window.
+    pub fn busy(&self) -> f64 {
+        f64::from(self.busy.load(Relaxed)) / 1000.0
+    }
+
+    pub fn set_busy(&self, share: f64) {
+        self.busy.store((share * 1000.0) as u32, Relaxed);
+    }
+
     pub fn clear(&self) {
         self.pid.store(0, Relaxed);
         self.connections.store(0, Relaxed);
+        self.set_busy(0.0);
         self.requests.store(0, Relaxed);
         self.perl_since_ns.store(0, Relaxed);
         self.request.set(b"");
@@ -147,6 +166,13 @@ impl Scoreboard {
     /// Workers other than `me` that would take a request at once.
     pub fn idle_besides(&self, me: usize) -> usize {
         self.slots.iter().enumerate().filter(|(i, s)| *i != me && s.is_idle()).count()
+    }
+
+    /// Of these, the primaries of `me`'s generation.
+    pub fn idle_primaries_besides(&self, me: usize) -> usize {
+        let generation = self.slots[me].generation.load(Relaxed);
+        let idle = |s: &Slot| s.is_idle() && s.is_primary_of(generation);
+        self.slots.iter().enumerate().filter(|(i, s)| *i != me && idle(s)).count()
     }
 
     /// Takes a free CGI slot for a worker; there are as many as `MaxRequestWorkers`.

@@ -45,9 +45,9 @@ pub fn wrap(flavour: ScriptFlavour, package: &str, path: &Path, text: &[u8]) -> 
     let (code, data) = cut_end(text);
     let mut out = Vec::with_capacity(text.len() + 300);
     out.extend_from_slice(format!("package {package};").as_bytes());
-    out.extend_from_slice(b"sub handler {local $0 = '");
+    out.extend_from_slice(b"sub handler {Drom::program('");
     out.extend_from_slice(&file);
-    out.extend_from_slice(b"';");
+    out.extend_from_slice(b"');");
     if let Some(data) = data {
         out.extend_from_slice(b"open(DATA, '<', \\'");
         out.extend_from_slice(&quoted(data));

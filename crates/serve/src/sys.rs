@@ -440,10 +440,26 @@ pub fn listen(address: std::net::SocketAddr, backlog: u32) -> io::Result<std::ne
     // SAFETY: no pointers; the descriptor is new.
     let fd = unsafe { owned(libc::socket(family, kind, 0))? };
     set_option(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1);
+    if address.ip().is_loopback() {
+        pace_nothing(fd.as_raw_fd());
+    }
     bind(fd.as_raw_fd(), address)?;
     // SAFETY: no pointers.
     check(unsafe { libc::listen(fd.as_raw_fd(), i32::try_from(backlog).unwrap_or(511)) })?;
     Ok(fd.into())
+}
+
+/// Within the machine there is no network to be careful of. A congestion control that paces (BBR)
+/// arms a timer for each answer, which cost a tenth of the rate
+/// (docs/decisions/003-where-connections-rest.md). Every Linux has Reno; a refusal leaves the
+/// machine's default. Accepted connections inherit it.
+fn pace_nothing(fd: RawFd) {
+    const NAME: &[u8] = b"reno";
+    // SAFETY: the name is a constant of the length given.
+    unsafe {
+        let name = NAME.as_ptr().cast();
+        libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name, NAME.len() as u32);
+    }
 }
 
 fn bind(fd: RawFd, address: std::net::SocketAddr) -> io::Result<()> {

@@ -20,7 +20,7 @@ use drom_observe::clock;
 use crate::{
     config::LogLevel,
     crisis,
-    engine::{Engine, Setup, Turn},
+    engine::{Engine, Move, Setup, Turn},
     perl_tier::PerlTier,
     request::{Next, Request},
     scoreboard::State,
@@ -34,11 +34,11 @@ const HELPER: u32 = 2;
 
 /// How often the helper looks; a request that outlives two looks is slow.
 const LOOK: Duration = Duration::from_millis(1);
-/// A look at a main thread that got less than this of a core since the last: it waits, for the kernel
-/// or for its turn.
-const RAN: u64 = 500_000;
-/// A main thread that is only waiting for its turn on a busy machine is left alone so long: other
-/// workers would wait for the same cores, and connections would be spread over ever more of them.
+/// A request that used less than this of a core waits, for the kernel or for its turn on a busy
+/// machine.
+const RAN_NS: u64 = 500_000;
+/// What a request may use of a core before those behind it go elsewhere even if no core is free:
+/// sooner, connections would be spread over ever more workers that wait for the same cores.
 const TURN_NS: u64 = 8_000_000;
 /// Looks without any Perl running after which the helper sleeps until it is woken.
 const LOOKS_IDLE_MAX: u32 = 50;
@@ -288,7 +288,7 @@ fn start_helper(shared: &'static Shared, site: &'static Site) {
 }
 
 fn helper(shared: &'static Shared) {
-    let (mut last_run, mut last_cpu_ns, mut idle) = (0, 0, 0);
+    let (mut last_run, mut begun_ns, mut idle) = (0, 0, 0);
     loop {
         if shared.awake.load(Ordering::Acquire) == 0 {
             sys::futex_wait(&shared.awake, 0, None);
@@ -312,22 +312,33 @@ fn helper(shared: &'static Shared) {
         idle = 0;
         let run = shared.run.load(Ordering::Relaxed);
         let cpu_ns = sys::thread_cpu_ns(shared.main_thread);
-        if run == last_run && is_slow(shared, cpu_ns.saturating_sub(last_cpu_ns)) {
-            stand_in(shared);
+        if run != last_run {
+            (last_run, begun_ns) = (run, cpu_ns);
+        } else if is_due(shared, cpu_ns - begun_ns) {
+            stand_in(shared, begun_ns);
         }
-        (last_run, last_cpu_ns) = (run, cpu_ns);
     }
 }
 
-/// Whether the request that two looks have seen is slow by itself, and not for want of a core.
-fn is_slow(shared: &Shared, ran_ns: u64) -> bool {
+/// Whether standing in gains something for the connections behind a running request.
+fn is_due(shared: &Shared, ran_ns: u64) -> bool {
     let since_ns = shared.since_ns.load(Ordering::Relaxed);
     let waited_ns = clock::monotonic_ns().saturating_sub(since_ns);
-    ran_ns >= RAN || waited_ns >= TURN_NS || sys::is_sleeping(shared.main_tid)
+    waited_ns >= TURN_NS || worth_moving(shared, ran_ns) != Move::ToPrimaries(0)
+}
+
+/// Which of the requests behind a running one are worth giving to others. None behind one that
+/// computes on a machine without a free core: they would only take its core from it. All behind one
+/// that sleeps, or that has had its turn.
+fn worth_moving(shared: &Shared, ran_ns: u64) -> Move {
+    if ran_ns >= TURN_NS || sys::is_sleeping(shared.main_tid) {
+        return Move::All;
+    }
+    Move::ToPrimaries(if ran_ns >= RAN_NS { drom_observe::free_cores() } else { 0 })
 }
 
 /// Serves in the main thread's place until it wants the engine back.
-fn stand_in(shared: &'static Shared) {
+fn stand_in(shared: &'static Shared, begun_ns: u64) {
     if shared.owner.compare_exchange(FREE, HELPER, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return;
     }
@@ -336,7 +347,8 @@ fn stand_in(shared: &'static Shared) {
     engine.set_can_run_perl(false);
     let mut interrupts = 0;
     while !shared.wanted.load(Ordering::SeqCst) && !shared.dying.load(Ordering::Acquire) {
-        engine.place_waiting();
+        let ran_ns = sys::thread_cpu_ns(shared.main_thread).saturating_sub(begun_ns);
+        engine.let_move(worth_moving(shared, ran_ns));
         while let Ok(Turn::Job(_)) = engine.turn(50) {}
         if crisis::drain_asked() && !engine.draining {
             engine.drain();
@@ -384,7 +396,7 @@ fn save_what_can_be_saved(shared: &'static Shared) -> ! {
     engine.drain();
     let until_ns = clock::monotonic_ns() + DRAIN_NS;
     while !engine.is_empty() && engine.now_ns < until_ns {
-        engine.place_waiting();
+        engine.let_move(Move::All);
         while let Ok(Turn::Job(_)) = engine.turn(20) {}
         engine.hand_off_idle();
         engine.now_ns = clock::monotonic_ns();

@@ -172,7 +172,7 @@ sub wrapped {
     my ($self) = @_;
     my $name = $self->get_script_name =~ s/([\\'])/\\$1/gr;
     my $nph = $self->{FILENAME} =~ m{/nph-[^/]+\z} ? '$_[0]->assbackwards(1);' : '';
-    return "package $self->{PACKAGE};sub handler {local \$0 = '$name';" . $nph
+    return "package $self->{PACKAGE};sub handler {Drom::program('$name');" . $nph
         . ($self->{SWITCHES} // '') . $self->get_mark_line . ${$self->{CODE}} . "\n}\n1;";
 }
 

@@ -59,9 +59,14 @@ impl Header {
 }
 
 impl Engine {
-    /// Gives a connection to whoever reads the inbox next. False when the inbox is full or the
-    /// connection cannot move; it is still ours then.
+    /// Gives a connection to whoever reads the inbox next; see [`Self::hand_to`].
     pub fn hand_off(&mut self, index: usize) -> bool {
+        self.hand_to(self.setup.inbox.1, index)
+    }
+
+    /// Gives a connection to whoever reads that inbox next. False when the inbox is full or the
+    /// connection cannot move; it is still ours then.
+    pub fn hand_to(&mut self, inbox: RawFd, index: usize) -> bool {
         let Some(connection) = self.connections[index].as_ref() else { return false };
         let Some((header, bytes, file)) = message(connection) else { return false };
         let fd = connection.fd.as_raw_fd();
@@ -69,7 +74,7 @@ impl Engine {
             Some(file) => &[fd, file],
             None => &[fd],
         };
-        if sys::send_fds(self.setup.inbox.1, &header.encode(), &bytes, fds).is_err() {
+        if sys::send_fds(inbox, &header.encode(), &bytes, fds).is_err() {
             return false;
         }
         // Closing our descriptor does not end epoll's interest: the connection lives on in the message,
@@ -93,11 +98,11 @@ impl Engine {
         }
     }
 
-    /// Takes one connection out of the inbox.
-    pub fn receive(&mut self) -> Option<usize> {
+    /// Takes one connection out of an inbox.
+    pub fn receive(&mut self, inbox: RawFd) -> Option<usize> {
         let mut buffer = vec![0; MESSAGE_BYTES_MAX];
         let mut fds = Vec::new();
-        let got = sys::receive_fds(self.setup.inbox.0, &mut buffer, &mut fds);
+        let got = sys::receive_fds(inbox, &mut buffer, &mut fds);
         let Ok(Some(len)) = got else { return None };
         let (header, rest) = Header::decode(&buffer[..len])?;
         let mut fds = fds.into_iter();

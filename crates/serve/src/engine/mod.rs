@@ -12,6 +12,7 @@ mod connection;
 mod handoff;
 mod reading;
 mod respond;
+mod spread;
 
 use std::{
     collections::VecDeque,
@@ -42,6 +43,8 @@ pub struct Setup {
     pub listeners: Vec<RawFd>,
     /// Connections for any idle worker: receiving and sending end.
     pub inbox: (RawFd, RawFd),
+    /// Connections for the other primaries: receiving and sending end.
+    pub overflow: (RawFd, RawFd),
     /// CGI jobs for the spawner.
     pub cgi_jobs: RawFd,
     /// Closed when the master is gone.
@@ -57,6 +60,15 @@ pub enum Turn {
     Job(usize),
     /// Events were handled, or the time is over.
     Idle,
+}
+
+/// Which of the requests that wait for Perl go to other workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// So many, and only to workers that have a core to themselves.
+    ToPrimaries(usize),
+    /// As many as there are idle workers.
+    All,
 }
 
 pub struct Engine {
@@ -84,6 +96,8 @@ pub struct Engine {
     cgi_running: usize,
     listening: bool,
     inbox_on: bool,
+    overflow_on: bool,
+    meter: spread::Meter,
     pub now_ns: u64,
     wall_s: u64,
     swept_ns: u64,
@@ -92,6 +106,7 @@ pub struct Engine {
     pub master_gone: bool,
     pub retire: bool,
     can_run_perl: bool,
+    may_move: Move,
     /// Somebody wants this thread to look around.
     attention: bool,
     files: respond::FileCache,
@@ -103,6 +118,7 @@ mod token {
     pub const KICK: u64 = 3 << 56;
     pub const CGI: u64 = 4 << 56;
     pub const LIFELINE: u64 = 5 << 56;
+    pub const OVERFLOW: u64 = 6 << 56;
     pub const KIND: u64 = 0xff << 56;
 }
 
@@ -134,6 +150,8 @@ impl Engine {
             cgi_running: 0,
             listening: false,
             inbox_on: false,
+            overflow_on: false,
+            meter: spread::Meter::default(),
             now_ns: clock::monotonic_ns(),
             wall_s: wall_time().as_secs(),
             swept_ns: 0,
@@ -141,11 +159,13 @@ impl Engine {
             master_gone: false,
             retire: false,
             can_run_perl: true,
+            may_move: Move::ToPrimaries(0),
             attention: false,
             files: respond::FileCache::default(),
             setup,
         };
         engine.set_inbox(true);
+        engine.set_overflow(true);
         engine.set_listening(true);
         Ok(engine)
     }
@@ -155,11 +175,12 @@ impl Engine {
         self.count == 0
     }
 
-    /// Whether this thread can run Perl. Without it ready requests go to idle workers, and the inbox is
-    /// left to them.
+    /// Whether this thread can run Perl. Without it ready requests go to idle workers, and what
+    /// comes by the inboxes is left to them.
     pub fn set_can_run_perl(&mut self, can: bool) {
         self.can_run_perl = can;
         self.set_inbox(can && !self.draining);
+        self.set_overflow(can && !self.draining);
     }
 
     /// Takes nothing new from now on; idle connections go to other workers.
@@ -167,12 +188,14 @@ impl Engine {
         self.draining = true;
         self.set_listening(false);
         self.set_inbox(false);
+        self.set_overflow(false);
         self.hand_off_idle();
     }
 
     /// One step: an event, a waiting request, or a wait of at most `timeout_ms` (-1: as long as nothing
     /// is due).
     pub fn turn(&mut self, timeout_ms: i32) -> io::Result<Turn> {
+        let mut waited = false;
         loop {
             if let Some(job) = self.next_waiting() {
                 return Ok(Turn::Job(job));
@@ -187,10 +210,13 @@ impl Engine {
                 continue;
             }
             if self.next == self.ready {
+                // Whoever has no Perl looks after every wait whether more may move.
+                let may_ask = waited && !self.can_run_perl && self.has_waiting();
                 self.sweep_if_due();
-                if !self.wait(timeout_ms)? {
+                if may_ask || !self.wait(timeout_ms)? {
                     return Ok(Turn::Idle);
                 }
+                waited = true;
             }
             let event = self.events[self.next];
             self.next += 1;
@@ -200,15 +226,41 @@ impl Engine {
         }
     }
 
-    /// Passes on what waits for Perl, as far as somebody is idle. For the thread that has no Perl.
-    pub fn place_waiting(&mut self) {
-        while !self.waiting.is_empty() && self.setup.board.idle_besides(self.setup.me) > 0 {
-            let Some(index) = self.waiting.pop_front() else { break };
-            if self.is_state(index, State::Waiting) && !self.hand_off(index) {
-                self.waiting.push_front(index);
-                break;
+    /// Which waiting requests may go to others until this is said again. For the thread that has no
+    /// Perl.
+    pub fn let_move(&mut self, move_: Move) {
+        self.may_move = move_;
+        self.place_waiting();
+    }
+
+    /// Passes on what waits for Perl, as far as it may and somebody is idle.
+    fn place_waiting(&mut self) {
+        while let Some(to) = self.idle_inbox() {
+            let Some(index) = self.waiting.pop_front() else { return };
+            if self.is_state(index, State::Waiting) && !self.hand_to(to, index) {
+                return self.waiting.push_front(index);
+            }
+            if let Move::ToPrimaries(left) = &mut self.may_move {
+                *left -= 1;
             }
         }
+    }
+
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Where somebody idle looks; primaries first, so that connections do not spread over more
+    /// workers than there are cores.
+    fn idle_inbox(&self) -> Option<RawFd> {
+        let (board, me) = (self.setup.board, self.setup.me);
+        if self.may_move == Move::ToPrimaries(0) {
+            return None;
+        }
+        if board.idle_primaries_besides(me) > 0 {
+            return Some(self.setup.overflow.1);
+        }
+        (self.may_move == Move::All && board.idle_besides(me) > 0).then_some(self.setup.inbox.1)
     }
 
     // ---- events --------------------------------------------------------------------------------
@@ -243,16 +295,14 @@ impl Engine {
         if !self.waiting.is_empty() && !self.can_run_perl {
             return 1;
         }
-        if !self.listening && !self.draining && self.is_primary() {
-            return 2; // the others may have caught up by then
-        }
         if self.count > 0 { (SWEEP_NS / 1_000_000) as i32 } else { -1 }
     }
 
     fn handle(&mut self, token: u64, events: u32) -> Option<usize> {
         match token & token::KIND {
             token::LISTENER => self.accept((token & 0xffff) as usize),
-            token::INBOX => return self.receive(),
+            token::INBOX => return self.receive(self.setup.inbox.0),
+            token::OVERFLOW => return self.receive(self.setup.overflow.0),
             token::KICK => {
                 sys::unkick(self.setup.kick);
                 self.attention = true;
@@ -313,8 +363,8 @@ impl Engine {
         self.setup.primary
     }
 
-    /// Not an exclusive wake-up: there is one primary a core, and a connection whose only wake-up went to a
-    /// worker that turns away would wait for the next one.
+    /// An exclusive wake-up goes to the first primary that sleeps, so connections gather where they
+    /// are served best: with few busy workers. Who is woken accepts; nobody turns away.
     fn set_listening(&mut self, on: bool) {
         let on = on && !self.draining && self.is_primary();
         if on == self.listening {
@@ -324,7 +374,9 @@ impl Engine {
         for (number, &fd) in self.setup.listeners.iter().enumerate() {
             // A listener that cannot be watched shows as a server that does not answer; the log says why.
             let result = match on {
-                true => self.epoll.add(fd, sys::IN, token::LISTENER | number as u64),
+                true => {
+                    self.epoll.add(fd, sys::IN | sys::EXCLUSIVE, token::LISTENER | number as u64)
+                }
                 false => self.epoll.remove(fd),
             };
             if let Err(e) = result {
@@ -334,29 +386,37 @@ impl Engine {
     }
 
     fn set_inbox(&mut self, on: bool) {
-        if on == self.inbox_on {
-            return;
-        }
-        self.inbox_on = on;
-        let fd = self.setup.inbox.0;
-        let result = match on {
-            true => self.epoll.add(fd, sys::IN | sys::EXCLUSIVE, token::INBOX),
-            false => self.epoll.remove(fd),
-        };
-        if let Err(e) = result {
-            self.log(LogLevel::Error, &format!("cannot watch the inbox: {e}"));
-        }
-        if !on {
-            self.empty_inbox();
+        if std::mem::replace(&mut self.inbox_on, on) != on {
+            self.watch_inbox(self.setup.inbox.0, token::INBOX, on);
         }
     }
 
-    /// The inbox wakes one worker only: a message whose wake-up came here is not left behind. Without Perl it goes
-    /// to `waiting` and from there to somebody idle.
-    fn empty_inbox(&mut self) {
+    fn set_overflow(&mut self, on: bool) {
+        let on = on && self.is_primary();
+        if std::mem::replace(&mut self.overflow_on, on) != on {
+            self.watch_inbox(self.setup.overflow.0, token::OVERFLOW, on);
+        }
+    }
+
+    fn watch_inbox(&mut self, fd: RawFd, token: u64, on: bool) {
+        let result = match on {
+            true => self.epoll.add(fd, sys::IN | sys::EXCLUSIVE, token),
+            false => self.epoll.remove(fd),
+        };
+        if let Err(e) = result {
+            self.log(LogLevel::Error, &format!("cannot watch an inbox: {e}"));
+        }
+        if !on {
+            self.empty_inbox(fd);
+        }
+    }
+
+    /// An inbox wakes one worker only: a message whose wake-up came here is not left behind.
+    /// Without Perl it goes to `waiting` and from there to somebody idle.
+    fn empty_inbox(&mut self, fd: RawFd) {
         loop {
             let before = self.serial;
-            if let Some(index) = self.receive() {
+            if let Some(index) = self.receive(fd) {
                 self.waiting.push_back(index);
             }
             if self.serial == before {
@@ -367,9 +427,6 @@ impl Engine {
 
     fn accept(&mut self, number: usize) {
         for _ in 0..ACCEPTS_MAX {
-            if !self.balanced() {
-                return self.set_listening(false);
-            }
             if self.accept_one(number).is_none() {
                 return;
             }
@@ -389,19 +446,6 @@ impl Engine {
                 }
             }
         }
-    }
-
-    /// Connections are spread over the primaries: whoever has clearly more leaves new ones to the others.
-    fn balanced(&self) -> bool {
-        let board = self.setup.board;
-        let generation = board.slots[self.setup.me].generation.load(Relaxed);
-        let peer = |s: &&crate::scoreboard::Slot| {
-            s.primary.load(Relaxed) != 0 && s.generation.load(Relaxed) == generation && s.is_idle()
-        };
-        let others = board.slots.iter().enumerate().filter(|(i, _)| *i != self.setup.me);
-        let ready = others.filter(|(_, s)| peer(s));
-        let least = ready.map(|(_, s)| s.connections.load(Relaxed) as usize).min();
-        least.is_none_or(|least| self.count <= least + (self.count / 8).max(2))
     }
 
     fn add(&mut self, fd: OwnedFd, client: std::net::SocketAddr) -> usize {
@@ -437,7 +481,11 @@ impl Engine {
 
     fn set_count(&mut self, count: usize) {
         self.count = count;
-        self.setup.board.slots[self.setup.me].connections.store(count as u32, Relaxed);
+        let slot = &self.setup.board.slots[self.setup.me];
+        slot.connections.store(count as u32, Relaxed);
+        if count == 0 {
+            slot.set_busy(0.0); // no window ends while nothing is connected
+        }
     }
 
     pub fn close(&mut self, index: usize) {
@@ -457,9 +505,6 @@ impl Engine {
     // ---- deadlines -----------------------------------------------------------------------------
 
     fn sweep_if_due(&mut self) {
-        if !self.listening && !self.draining && self.is_primary() && self.balanced() {
-            self.set_listening(true);
-        }
         let due = match (self.cgi_running, self.cgi_waiting.is_empty()) {
             (0, true) => SWEEP_NS,
             (0, false) => SWEEP_NS / 100,
@@ -469,6 +514,7 @@ impl Engine {
             return;
         }
         self.swept_ns = self.now_ns;
+        self.spread(due);
         self.sweep_cgi();
         if self.draining {
             self.hand_off_idle();
