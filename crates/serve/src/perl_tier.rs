@@ -7,9 +7,9 @@
 
 use std::{
     collections::HashMap,
-    ffi::{CStr, CString},
+    ffi::{CStr, CString, OsString},
     os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
 };
 
@@ -31,7 +31,7 @@ use crate::{
 pub struct PerlTier {
     pub interpreter: Interpreter,
     subs: HashMap<Arc<str>, (Handler, bool)>,
-    scripts: HashMap<(ScriptFlavour, PathBuf), Script>,
+    scripts: HashMap<ScriptFlavour, HashMap<OsString, Script>>,
     next_id: u64,
 }
 
@@ -183,38 +183,43 @@ impl PerlTier {
         stat: &Stat,
     ) -> Result<&Script, (u16, String)> {
         let changed = (stat.mtime_s, stat.mtime_ns, stat.size);
-        let key = (flavour, path.to_path_buf());
-        let known = self.scripts.get(&key);
-        let fresh = known.is_some_and(|s| {
-            s.changed == changed || (flavour == ScriptFlavour::RegistryBB && s.handler.is_some())
-        });
-        if !fresh {
-            if let Some(old) = self.scripts.remove(&key)
-                && let Some(handler) = old.handler
-            {
+        let scripts = self.scripts.entry(flavour).or_default();
+        let known = scripts.get(path.as_os_str());
+        let same = |s: &Script| s.changed == changed || flavour == ScriptFlavour::RegistryBB;
+        if !known.is_some_and(|s| s.handler.is_some() && same(s)) {
+            self.compile_script(flavour, path, changed)?;
+        }
+        Ok(&self.scripts[&flavour][path.as_os_str()])
+    }
+
+    /// Reads the file again if it is another, and compiles its text.
+    fn compile_script(
+        &mut self,
+        flavour: ScriptFlavour,
+        path: &Path,
+        changed: (i64, i64, u64),
+    ) -> Result<(), (u16, String)> {
+        let scripts = self.scripts.entry(flavour).or_default();
+        let old = scripts.remove(path.as_os_str());
+        let mut script = match old {
+            Some(old) if old.changed == changed => old,
+            Some(Script { handler: Some(handler), .. }) => {
                 self.interpreter.release(handler);
+                read_script(flavour, path, changed)?
             }
-            let script = read_script(flavour, path, changed)?;
-            self.scripts.insert(key.clone(), script);
-        }
-        let script = self.scripts.get_mut(&key).expect("it was just found or inserted");
-        if script.handler.is_none() {
-            let directory = changes_folder(flavour).then_some(script.folder.as_c_str());
-            let handler = compile(&self.interpreter, script, directory);
-            match handler {
-                Ok(handler) => script.handler = Some(handler),
-                Err(text) => {
-                    self.scripts.remove(&key);
-                    return Err((500, text));
-                }
-            }
-        }
-        Ok(&self.scripts[&key])
+            _ => read_script(flavour, path, changed)?,
+        };
+        let directory = changes_folder(flavour).then_some(script.folder.as_c_str());
+        let handler = compile(&self.interpreter, &script, directory).map_err(|text| (500, text))?;
+        script.handler = Some(handler);
+        scripts.insert(path.as_os_str().to_owned(), script);
+        Ok(())
     }
 
     /// PerlRun: the package and the sub go after each run; the text stays.
     fn forget(&mut self, flavour: ScriptFlavour, path: &Path) {
-        if let Some(script) = self.scripts.get_mut(&(flavour, path.to_path_buf())) {
+        let scripts = self.scripts.get_mut(&flavour);
+        if let Some(script) = scripts.and_then(|s| s.get_mut(path.as_os_str())) {
             if let Some(handler) = script.handler.take() {
                 self.interpreter.release(handler);
             }

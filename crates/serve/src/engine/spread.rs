@@ -17,6 +17,10 @@ use super::{Engine, connection::State};
 const SATURATED: f64 = 0.9;
 /// This much of a core must be free before connections go to a primary that sleeps.
 const FREE_CORES: f64 = 0.5;
+/// With fewer connections than these, each worker would get so few at a time that waking two costs more
+/// than half a core gains: more must be free.
+const FEW: usize = 16;
+const FREE_CORES_FEW: f64 = 0.7;
 /// Primaries that need this much of a core beyond what one fewer could give share evenly.
 const SHARED_CORES: f64 = 0.3;
 /// Below this a primary counts as one that sleeps.
@@ -46,13 +50,18 @@ impl View {
     /// How many connections to give away.
     pub fn surplus(&self) -> usize {
         let Some(least) = self.peers.iter().map(|p| p.connections).min() else { return 0 };
-        let worth_it = self.free_cores >= FREE_CORES || self.is_shared();
+        let worth_it = self.has_room() || self.is_shared();
         if self.wanted < SATURATED || !worth_it || self.own.connections < 2 {
             return 0;
         }
         let idle = self.peers.iter().any(|p| p.busy < SATURATED / 2.0);
-        let one = usize::from(idle && self.free_cores >= FREE_CORES);
+        let one = usize::from(idle && self.has_room());
         (self.own.connections.saturating_sub(least) / 2).max(one)
+    }
+
+    fn has_room(&self) -> bool {
+        let least = if self.own.connections < FEW { FREE_CORES_FEW } else { FREE_CORES };
+        self.free_cores >= least
     }
 
     /// Whether the primaries that run now are all needed.
@@ -183,6 +192,7 @@ mod tests {
     fn nothing_moves_without_need_or_room() {
         assert_eq!(view(load(32, 0.7), 0.7, 1.3, load(0, 0.0)).surplus(), 0);
         assert_eq!(view(load(32, 1.0), 1.0, 0.0, load(0, 0.0)).surplus(), 0);
+        assert_eq!(view(load(8, 1.0), 1.0, 0.6, load(0, 0.0)).surplus(), 0);
         assert_eq!(view(load(1, 1.0), 1.0, 1.0, load(0, 0.0)).surplus(), 0);
         assert_eq!(
             View { peers: vec![], ..view(load(9, 1.0), 1.0, 1.0, load(0, 0.0)) }.surplus(),
