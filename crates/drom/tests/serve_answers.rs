@@ -43,6 +43,17 @@ fn a_cgi_script_knows_its_file_whatever_the_length_of_the_name() {
 }
 
 #[test]
+fn a_cgi_script_finds_the_signals_that_perl_starts_with() {
+    let script = cgi(&format!(
+        "{PLAIN}print join ',', map {{ \"$_=$SIG{{$_}}\" }} \
+        grep {{ $SIG{{$_}} }} sort keys %SIG;\n"
+    ));
+    let server = Server::start("", &[("cgi-bin/signals.pl", &script)]);
+    // Perl ignores SIGFPE from its start (perlport, PERL_FPU_INIT); everything else is as usual.
+    assert_eq!(server.get("/cgi-bin/signals.pl").text(), "FPE=IGNORE");
+}
+
+#[test]
 fn a_cgi_script_can_redirect_to_a_perl_handler_and_fail_into_one() {
     let files = [
         ("cgi-bin/to.pl", cgi(LOCATION)),

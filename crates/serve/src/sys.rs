@@ -324,15 +324,22 @@ pub fn next_signal(fd: RawFd) -> Option<i32> {
 
 /// Signals as a program finds them at its start: nothing blocked, default actions.
 pub fn reset_signals() {
-    // SAFETY: the set is a local; SIG_DFL is a valid action for each of these.
+    // SAFETY: SIG_DFL is a valid action for each of these.
     unsafe {
-        let mut none = std::mem::zeroed();
-        libc::sigemptyset(&raw mut none);
         for signal in 1..32 {
             if signal != libc::SIGKILL && signal != libc::SIGSTOP {
                 libc::signal(signal, libc::SIG_DFL);
             }
         }
+    }
+    unblock_signals();
+}
+
+pub fn unblock_signals() {
+    // SAFETY: the set is a local.
+    unsafe {
+        let mut none = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
     }
 }

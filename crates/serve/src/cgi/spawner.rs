@@ -228,6 +228,7 @@ fn is_plain(env: &[Vec<u8>]) -> bool {
 }
 
 fn exec_child(board: &Scoreboard, job: &Job, stdin: RawFd, stdout: RawFd) -> ! {
+    sys::reset_signals();
     zygote::enter_child(board, job, stdin, stdout);
     let text = |bytes: &[u8]| CString::new(bytes).unwrap_or_default();
     let path = text(&job.script);

@@ -164,6 +164,8 @@ impl Wait for ZygoteLoop {
 
 impl ZygoteLoop {
     fn become_child(&mut self, job: Job, stdin: RawFd, stdout: RawFd, learn: bool) -> PerlJob {
+        // Perl chose its actions at its start, SIGFPE ignored among them: they stay.
+        sys::unblock_signals();
         enter_child(&self.board, &job, stdin, stdout);
         if learn {
             self.child = Some(job.script.clone());
@@ -181,13 +183,12 @@ impl ZygoteLoop {
     }
 }
 
-/// The part of a CGI child that does not depend on what it runs: signals, descriptors, folder, slot.
+/// The part of a CGI child that does not depend on what it runs: descriptors, folder, slot.
 pub fn enter_child(board: &Scoreboard, job: &Job, stdin: RawFd, stdout: RawFd) {
     use std::os::unix::ffi::OsStrExt;
     if let Some(line) = board.cgi.get(job.slot as usize) {
         line.set_pid(job.serial, std::process::id() as i32);
     }
-    sys::reset_signals();
     // SAFETY: plain descriptor and process-group calls in a process with one thread.
     unsafe {
         libc::setpgid(0, 0);
