@@ -86,6 +86,7 @@ fn measured(row: &Row, outcome: &Outcome) -> [String; 5] {
 
 fn asked(asked: Asked) -> String {
     match asked {
+        Asked::Nothing => "-".to_owned(),
         Asked::AtLeast(ratio) => format!("≥ {ratio}"),
         Asked::Within(share) => format!("within {:.0} %", share * 100.0),
     }
@@ -94,6 +95,7 @@ fn asked(asked: Asked) -> String {
 /// Judged by the interval, not by its centre.
 fn reached(asked: Asked, ratio: Estimate) -> &'static str {
     let (low, high) = match asked {
+        Asked::Nothing => return "-",
         Asked::AtLeast(least) => (least, f64::INFINITY),
         Asked::Within(share) => (1.0 - share, 1.0 + share),
     };
@@ -134,7 +136,8 @@ const METHOD: &str = "
 Client: wrk with one thread and keep-alive, on the same machine and free to run on every core. Both servers
 of a row are up at the same time, both were seen to answer 200 with the same body, neither writes an access
 log. Against httpd both have as many workers as there are connections (prefork holds a worker for each);
-against nginx and the floor both have two. The ratio is the geometric mean of the rounds' ratios, its
+against nginx and the floor both have two. On loopback drom and the floor ask for the Reno congestion control
+(docs/decisions/003); httpd and nginx get the machine's default, named above. The ratio is the geometric mean of the rounds' ratios, its
 interval Student's t over the rounds' logarithms. *Reached* is \"yes\" or \"no\" when the whole interval is.
 ";
 
@@ -144,6 +147,9 @@ fn facts() -> Vec<(String, String)> {
     for fact in machine_record().into_iter().filter(|f| wanted.contains(&f.name.as_str())) {
         facts.push((fact.name, fact.value));
     }
+    let congestion = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
+    let congestion = congestion.map_or_else(|e| e.to_string(), |name| name.trim().to_owned());
+    facts.push(("TCP congestion control".to_owned(), congestion));
     let commit = command("git", &["describe", "--always", "--dirty"]);
     facts.push(("drom".to_owned(), format!("{} ({commit})", env!("CARGO_PKG_VERSION"))));
     facts.push(("perl".to_owned(), command("perl", &["-e", "printf '%vd', $^V"])));

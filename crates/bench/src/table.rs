@@ -26,6 +26,8 @@ pub enum Asked {
     AtLeast(f64),
     /// Within this share of 1.
     Within(f64),
+    /// Nothing: the row is there to read the others by.
+    Nothing,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +65,17 @@ pub fn rows() -> Vec<Row> {
             peer: Side { kind: Kind::Floor { processes: 2 }, path: "/" },
         },
         asked: Asked::AtLeast(0.75),
+    });
+    rows.push(Row {
+        name: "ceiling-32",
+        what: "the floor in Drom's place: what this machine leaves room for",
+        against: MOD_PERL,
+        connections: 32,
+        figure: Figure::Servers {
+            drom: Side { kind: Kind::Floor { processes: 2 }, path: "/modperl/hello" },
+            peer: Side { kind: Kind::Httpd { workers: 32 }, path: "/modperl/hello" },
+        },
+        asked: Asked::Nothing,
     });
     rows.push(httpd("cgi-8", "hello, CGI, plain Perl", MOD_CGI, 8, "/cgi-bin/hello.pl", 10.0));
     rows.push(httpd(
