@@ -30,7 +30,8 @@ pub const OUTSIDE: &[&str] = &["L6", "L9"];
 pub fn of_slice(seen: &Observed<'_>) -> Vec<Flag> {
     let checks = [
         ("L1", little(seen)),
-        ("L2", client_bound(seen)),
+        ("L2", client(seen).near.then(|| client(seen).evidence)),
+        ("C1", client(seen).limited.then(|| client(seen).evidence)),
         ("L3", starvation(seen)),
         ("L4", wrong_answers(seen)),
         ("L5", connections(seen)),
@@ -93,9 +94,8 @@ fn starvation(seen: &Observed<'_>) -> Option<String> {
         .then(|| format!("{never} connections never answered, Jain's index {fairness:.2}"))
 }
 
-fn client_bound(seen: &Observed<'_>) -> Option<String> {
-    let verdict = drom_load::client_limited(seen.outcome, seen.ceiling_rps);
-    verdict.limited.then_some(verdict.evidence)
+fn client(seen: &Observed<'_>) -> drom_load::ClientVerdict {
+    drom_load::client_limited(seen.outcome, seen.ceiling_rps)
 }
 
 fn wrong_answers(seen: &Observed<'_>) -> Option<String> {

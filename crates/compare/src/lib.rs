@@ -9,6 +9,7 @@ mod error;
 mod plan;
 mod real;
 mod schedule;
+mod verdict;
 mod world;
 
 pub use analyse::{analyse, judge};

@@ -66,7 +66,8 @@ fn the_same_speed_on_a_quiet_machine_is_equivalent() {
 #[test]
 fn every_planted_fault_is_named() {
     let cases = [
-        (Fault::SlowClient, "L2"),
+        (Fault::SlowClient, "C1"),
+        (Fault::BusyClient, "L2"),
         (Fault::MissingConnections, "L5"),
         (Fault::WrongBody, "L4"),
         (Fault::ServerErrors, "L4"),
@@ -113,8 +114,33 @@ fn wrong_answers_make_no_claim() {
     let plan = plan(TEN_BLOCKS, "");
     let mut world = SimWorld::new(3, Fault::WrongBody);
     world.speed.insert("b".to_owned(), 90_000.0);
+    let run = experiment(&plan, 3, world);
+    let verdict = verdict_of(&run, Role::Variant);
+    assert_eq!(verdict.to_string(), "no claim: wrong answers");
+    let wrong = run.findings().wrong;
+    assert!(wrong.len() == 1 && wrong[0].contains("`b`") && wrong[0].contains("bad_body"));
+}
+
+#[test]
+fn a_client_at_its_limit_on_both_sides_makes_no_claim() {
+    let plan = plan(TEN_BLOCKS, "");
+    let mut world = SimWorld::new(3, Fault::SlowClient);
+    world.speed.insert("b".to_owned(), 12_000.0);
     let verdict = verdict_of(&experiment(&plan, 3, world), Role::Variant);
-    assert_eq!(verdict.word(), "inconclusive");
+    assert_eq!(verdict.to_string(), "no claim: the client was the limit");
+}
+
+#[test]
+fn a_client_near_its_limit_leaves_signs_alone_and_takes_equality_back() {
+    let plan = plan(TEN_BLOCKS, "");
+    let verdict = |speed: f64, noise: f64| {
+        let mut world = SimWorld::new(3, Fault::BusyClient);
+        world.speed.insert("b".to_owned(), speed);
+        (world.start_sd, world.slice_sd, world.environment_sd) = (noise, noise, noise);
+        verdict_of(&experiment(&plan, 3, world), Role::Variant).to_string()
+    };
+    assert_eq!(verdict(12_000.0, 0.001), "faster");
+    assert_eq!(verdict(10_000.0, 0.001), "no claim: the client was the limit");
 }
 
 #[test]

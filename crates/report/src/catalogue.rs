@@ -43,15 +43,22 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         code: "L2",
-        name: "client bound",
-        says: "the client was (nearly) the limit; read the rate as \"at least\"",
-        story: "A client thread was busy for 90 % of the slice or more (waiting for a core counts \
-            as \
-                busy), or the rate came over 90 % of what this client reaches against a server \
-                that does \
-                nothing. The server may be faster than shown: its rate is printed with \u{2265} \
-                and a \
-                ratio with it is a lower bound.",
+        name: "client near its limit",
+        says: "a faster client would have measured a little more; read the rate as \"at least\"",
+        story: "A client thread was busy for 70 % of the slice or more (waiting for a core counts \
+            as busy), or the rate came over half of what this client reaches against a server \
+            that does nothing. Such a client pulls ratios towards 1 and turns no sign around. \
+            Where that was so in half of the slices, the rate is printed with \u{2265}, and the \
+            verdict \"equivalent\", or one in favour of the side that was less held back, is not \
+            given.",
+    },
+    Check {
+        code: "C1",
+        name: "client was the limit",
+        says: "the rate is the client's, not the server's",
+        story: "A client thread was busy for 90 % of the slice or more, or the rate came over 90 % \
+            of what this client reaches against a server that does nothing. When that is so on \
+            both sides of a ratio, it compares the client with itself and there is no claim.",
     },
     Check {
         code: "L3",

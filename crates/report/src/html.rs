@@ -6,11 +6,11 @@ use drom_store::{Block, Run, Slice};
 
 use crate::{
     CheckCount, Estimate, Findings, GroupFinding, Role, Row, Verdict,
-    catalogue::{CHECKS, check},
+    catalogue::{CHECKS, Check, check},
     format::{ms, rate, ratio, three, time},
     plots::{bars, curves, forest, timeline, verdict_class},
     svg::escape,
-    text::{interval, rate_words, subtitle, verdict_words, warnings},
+    text::{hint, interval, rate_words, ratio_words, subtitle, verdict_words, warnings},
 };
 
 const STYLE: &str = include_str!("page/style.css");
@@ -85,6 +85,7 @@ fn headline(group: &GroupFinding) -> String {
             (Some(Verdict::Faster), Some(r)) => format!("is <b>{}</b> as fast", ratio(r.value)),
             (Some(Verdict::Slower), Some(r)) => format!("is <b>{}</b> as fast", ratio(r.value)),
             (Some(Verdict::Equivalent), _) => "is <b>equivalent</b>".to_owned(),
+            (Some(Verdict::NoClaim { because }), _) => format!("<b>no claim</b> ({because})"),
             (Some(_), _) => "is <b>undecided</b>".to_owned(),
             (None, _) => escape(&format!("has {}", verdict_words(row))),
         };
@@ -124,8 +125,8 @@ fn table_row(group: &GroupFinding, row: &Row) -> String {
          <td class=\"n\">{}</td><td>{}</td></tr>\
          <tr class=\"more\" hidden><td colspan=\"10\">{}</td></tr>",
         rate_words(row),
-        row.ratio.map_or_else(String::new, interval),
-        escape(&verdict_words(row)),
+        ratio_words(group, row),
+        verdict_cell(row),
         cell(row.cpu_us_per_request.map(|cpu| cpu.value)),
         cell(row.worker_mb),
         response(0.5),
@@ -135,6 +136,11 @@ fn table_row(group: &GroupFinding, row: &Row) -> String {
         details(group, row),
         class = verdict_class(row),
     )
+}
+
+fn verdict_cell(row: &Row) -> String {
+    let hint = hint(row).map_or_else(String::new, |hint| format!(" title=\"{hint}\""));
+    format!("<span{hint}>{}</span>", escape(&verdict_words(row)))
 }
 
 fn checks_cell(checks: &[CheckCount]) -> String {
@@ -172,6 +178,7 @@ fn details(group: &GroupFinding, row: &Row) -> String {
         let workers = row.workers.map_or_else(String::new, |n| format!(", {n} workers"));
         format!("all processes: {} MB PSS{workers}", three(mb))
     }));
+    facts.extend(hint(row).map(|hint| format!("undecided: {hint}")));
     let facts: String = facts.iter().map(|fact| format!("<li>{fact}</li>")).collect();
     let blocks: String = row
         .blocks
@@ -212,14 +219,8 @@ fn when_section(run: &Run) -> String {
 }
 
 fn checks_section(findings: &Findings) -> String {
-    let failed = |code: &str| findings.checks.iter().find(|check| check.code == code);
-    let doubtful = |code: &str| code == "AA" && !findings.doubtful.is_empty();
-    let entry = |check: &crate::catalogue::Check| {
-        let (class, count) = match failed(check.code) {
-            Some(known) => ("failed", format!("{} \u{d7}: {}", known.count, escape(&known.detail))),
-            None if doubtful(check.code) => ("failed", "failed".to_owned()),
-            None => ("passed", "passed".to_owned()),
-        };
+    let entry = |check: &Check| {
+        let (class, count) = check_state(findings, check.code);
         format!(
             "<details class=\"check {class}\" id=\"check-{code}\"><summary><b>{code}</b> {} \
              <span>{count}</span></summary><p>{}. {}</p></details>",
@@ -230,9 +231,43 @@ fn checks_section(findings: &Findings) -> String {
         )
     };
     let (bad, good): (Vec<_>, Vec<_>) =
-        CHECKS.iter().partition(|c| failed(c.code).is_some() || doubtful(c.code));
+        CHECKS.iter().partition(|c| check_state(findings, c.code).0 == "failed");
     let all: String = bad.into_iter().chain(good).map(entry).collect();
     format!("<section><h2>Checks</h2><div class=\"checks\">{all}</div></section>\n")
+}
+
+/// Class and words: a check that nothing was measured for has not been passed.
+fn check_state(findings: &Findings, code: &str) -> (&'static str, String) {
+    if let Some(known) = findings.checks.iter().find(|check| check.code == code) {
+        return ("failed", format!("{} \u{d7}: {}", known.count, escape(&known.detail)));
+    }
+    let controls = || findings.groups.iter().flat_map(|g| &g.rows).filter(|r| is_control(r));
+    let undecided = controls().filter(|row| !row.verdict.is_some_and(is_decided)).count();
+    match code {
+        "AA" if !findings.doubtful.is_empty() => ("failed", "failed".to_owned()),
+        "AA" if undecided > 0 => {
+            let all = controls().count();
+            ("undecided", format!("not decided in {undecided} of {}", groups(all)))
+        }
+        "P1" => ("passed", "passed".to_owned()),
+        _ if findings.groups.iter().all(|group| group.blocks == 0) => {
+            ("undecided", "not measured: no finished block".to_owned())
+        }
+        _ => ("passed", "passed".to_owned()),
+    }
+}
+
+fn is_control(row: &Row) -> bool {
+    row.role == Role::Control
+}
+
+/// An A/A pair that came out neither different nor equivalent has still not differed.
+fn is_decided(verdict: Verdict) -> bool {
+    !matches!(verdict, Verdict::NoClaim { .. })
+}
+
+fn groups(number: usize) -> String {
+    format!("{number} group{}", if number == 1 { "" } else { "s" })
 }
 
 fn machine_section(run: &Run) -> String {

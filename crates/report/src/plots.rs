@@ -6,7 +6,7 @@ use crate::{
     GroupFinding, Role, Row, Verdict,
     format::{ms, rate, time},
     svg::{LogAxis, Svg, escape, short},
-    text::{interval, rate_words, verdict_words},
+    text::{rate_words, ratio_words, verdict_words},
 };
 
 /// Ratios against the baseline on a log axis, with the band of ±effect around 1.
@@ -19,7 +19,7 @@ pub fn forest(group: &GroupFinding, effect: f64) -> String {
     let ticks = axis.ticks(7);
     let mut out = String::from("<div class=\"plot\">");
     for row in rows {
-        let value = row.ratio.map_or_else(|| "-".to_owned(), interval);
+        let value = if row.ratio.is_some() { ratio_words(group, row) } else { "-".to_owned() };
         let svg = forest_strip(row, &axis, &ticks, band);
         out += &strip(
             &row.variant,
@@ -204,6 +204,7 @@ pub fn verdict_class(row: &Row) -> &'static str {
         (_, Some(Verdict::Faster)) => "is-faster",
         (_, Some(Verdict::Slower)) => "is-slower",
         (_, Some(Verdict::Equivalent)) => "is-equivalent",
+        (_, Some(Verdict::NoClaim { .. })) => "is-none",
         _ => "is-open",
     }
 }

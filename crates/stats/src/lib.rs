@@ -21,6 +21,6 @@ pub use latency::{Latency, LatencyError};
 pub use modes::{Modes, two_modes};
 pub use paired::{Estimate, Interval, Paired, mean, sd};
 pub use rng::Rng;
-pub use stein::{blocks_needed, half_width_after};
+pub use stein::{blocks_needed, blocks_needed_at, half_width_after, half_width_at};
 pub use trend::{Trend, trend};
 pub use wilcoxon::{HodgesLehmann, hodges_lehmann};

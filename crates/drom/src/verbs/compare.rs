@@ -10,7 +10,7 @@ use std::{
 };
 
 use drom_compare::{Error, Plan, Progress, RealWorld, Sink};
-use drom_report::{Findings, Role, Verdict, format};
+use drom_report::{Findings, Role, Row, Verdict, format};
 use drom_stats::Latency;
 use drom_store::{Block, Manifest, Run, Writer};
 
@@ -62,7 +62,7 @@ pub fn run(args: Args) -> Exit {
         }
         Err(error) => {
             eprintln!("drom compare: {error}");
-            if error.is_usage() { Exit::Usage } else { Exit::Failed }
+            exit_of_error(&error)
         }
     }
 }
@@ -126,9 +126,20 @@ pub fn out(text: &str) -> Result<(), drom_store::Error> {
     }
 }
 
+fn exit_of_error(error: &Error) -> Exit {
+    match error {
+        Error::Answer { .. } | Error::DifferentAnswers { .. } => Exit::WrongAnswers,
+        error if error.is_usage() => Exit::Usage,
+        _ => Exit::Failed,
+    }
+}
+
 fn exit_of(args: &Args, findings: &Findings) -> Exit {
     let variants =
         || findings.groups.iter().flat_map(|g| &g.rows).filter(|row| row.role == Role::Variant);
+    if !findings.wrong.is_empty() {
+        return Exit::WrongAnswers;
+    }
     if !findings.doubtful.is_empty() {
         return Exit::Doubtful;
     }
@@ -138,9 +149,8 @@ fn exit_of(args: &Args, findings: &Findings) -> Exit {
     if variants().any(|row| row.verdict == Some(Verdict::Slower)) {
         return Exit::Worse;
     }
-    let open =
-        |verdict: &Option<Verdict>| matches!(verdict, None | Some(Verdict::Inconclusive { .. }));
-    if variants().any(|row| open(&row.verdict)) { Exit::Inconclusive } else { Exit::Done }
+    let open = |row: &Row| !matches!(row.verdict, Some(Verdict::Faster | Verdict::Equivalent));
+    if variants().any(open) { Exit::Inconclusive } else { Exit::Done }
 }
 
 /// Keeps the run on disk and tells the person who waits.

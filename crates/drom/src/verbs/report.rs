@@ -50,10 +50,21 @@ pub fn run(args: Args) -> Exit {
     }
 }
 
-/// Colours only for a terminal, and never against `NO_COLOR`.
+/// Colours only for a terminal, and never against `NO_COLOR`; its width.
 pub fn style() -> Style {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    Style { colours: std::io::stdout().is_terminal() && !refused }
+    let is_terminal = std::io::stdout().is_terminal();
+    Style { colours: is_terminal && !refused, width: columns().filter(|_| is_terminal) }
+}
+
+/// Columns of the terminal on standard output.
+fn columns() -> Option<usize> {
+    // SAFETY: the zeroed winsize is a valid one; the kernel writes into it and nothing else.
+    let size = unsafe {
+        let mut size: libc::winsize = std::mem::zeroed();
+        (libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size) == 0).then_some(size)
+    };
+    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns >= 40)
 }
 
 fn render(args: &Args, run: &Run) -> Result<(), Error> {
