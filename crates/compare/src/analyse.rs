@@ -7,7 +7,9 @@ use drom_report::{
     BlockPoint, CheckCount, Client, CurvePoint, Estimate, Findings, GroupFinding, Response, Role,
     Row, Verdict,
 };
-use drom_stats::{Latency, Paired, QuantileRatio, mean, quantile_ratio, trend, two_modes};
+use drom_stats::{
+    Latency, Paired, QuantileRatio, confidence_sequence, mean, quantile_ratio, trend, two_modes,
+};
 use drom_store::{Block, Group, Manifest, Run, Slice, Variant};
 
 use crate::{
@@ -45,6 +47,24 @@ pub fn judge(manifest: &Manifest, blocks: &[Block]) -> Findings {
     let doubtful = groups.iter().filter_map(doubt).collect();
     let wrong = groups.iter().flat_map(wrong_answers).collect();
     Findings { groups, checks: checks.into_values().collect(), doubtful, wrong }
+}
+
+/// A ratio that is safe to look at after every block.
+#[derive(Clone, Debug)]
+pub struct SoFar {
+    pub variant: String,
+    pub ratio: Estimate,
+}
+
+/// What the finished blocks of a group say so far, for watching: confidence sequences.
+#[must_use]
+pub fn so_far(blocks: &[Block], group: &Group) -> Vec<SoFar> {
+    let ratio = |variant: &Variant| {
+        let d = differences(blocks, group, &variant.name);
+        let found = confidence_sequence(&d, 0.05).filter(|_| d.len() >= BLOCKS_MIN)?;
+        Some(SoFar { variant: variant.name.clone(), ratio: told(found) })
+    };
+    group.variants.iter().filter(|variant| !variant.is_control).filter_map(ratio).collect()
 }
 
 /// d_b = ln(variant / baseline) of the throughput, one per block that has both.

@@ -544,7 +544,11 @@ impl Experiment<'_> {
         (slice.workers, slice.worker_pss_bytes) =
             worker_memory(&before.processes, &after.processes, &pss);
         if on.pss_after_warmup > 0 {
-            slice.flags.extend(checks::memory_growth(on.pss_after_warmup, slice.tree_pss_bytes));
+            slice.flags.extend(checks::memory_growth(
+                on.pss_after_warmup,
+                slice.tree_pss_bytes,
+                on.residents.len(),
+            ));
         }
         Ok((slice, outcome.latency))
     }

@@ -164,6 +164,26 @@ fn a_baseline_unlike_itself_makes_the_run_doubtful() {
 }
 
 #[test]
+fn a_plan_is_foretold_from_its_earlier_runs() {
+    let plan = plan("blocks = { min = 8, max = 32 }\nbudget = \"1h\"", "");
+    let new = drom_compare::preview(&plan, &[]);
+    assert_eq!((new.cells, new.blocks), (3, (8, 32)));
+    assert!(new.groups[0].half_width.is_none() && new.duration_s.0 > 8.0);
+    let run = experiment(&plan, 3, SimWorld::new(3, Fault::None));
+    let earlier = [(run.kept.manifest.clone().expect("it began"), run.kept.blocks.clone())];
+    let known = drom_compare::preview(&plan, &earlier);
+    let (wide, narrow) = known.groups[0].half_width.expect("known");
+    assert!((0.005..0.10).contains(&wide) && narrow < 0.6 * wide, "{wide} {narrow}");
+    assert_eq!(known.groups[0].earlier_blocks, run.kept.blocks.len());
+    // Blocks of the simulated world take what its clock says.
+    let took_s = run.kept.blocks.iter().map(|b| b.end_s - b.begin_s).sum::<f64>();
+    let foretold_s = known.duration_s.0 - 2.0;
+    assert!((foretold_s - 8.0 * took_s / run.kept.blocks.len() as f64).abs() < 0.1);
+    let quick = drom_compare::preview(&plan.quick(), &earlier);
+    assert!(quick.groups[0].half_width.is_none(), "shorter slices spread otherwise");
+}
+
+#[test]
 fn every_block_has_fresh_servers_and_leaves_none() {
     for mode in ["interleave", "fresh"] {
         let plan =

@@ -121,7 +121,8 @@ pub const CHECKS: &[Check] = &[
     Check {
         code: "L10",
         name: "memory grows",
-        says: "the server's memory grew by over 25 % (and 8 MB) under load, or the machine swapped",
+        says: "the server's memory grew by over 25 % (and 8 MB, and 2 MB a process), or the \
+            machine swapped",
         story: "Summed PSS of the server's processes, after the warm-up against after the last \
             slice of a \
                 start. Growth under a steady load is a leak or a cache that has not reached its \

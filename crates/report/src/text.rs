@@ -5,9 +5,10 @@ use std::cmp::Ordering;
 use drom_store::{Manifest, Run};
 
 use crate::{
-    Client, Estimate, Findings, GroupFinding, Role, Row, Verdict,
+    Client, Findings, GroupFinding, Role, Row, Verdict,
     catalogue::check,
-    format::{rate, ratio, three, time},
+    format::{interval, rate, three, time, two},
+    svg::short,
 };
 
 /// Colours, or none for a pipe; lines of any length where there is no width.
@@ -122,7 +123,7 @@ fn heading(group: &GroupFinding, manifest: &Manifest) -> String {
         group.name,
         blocks(group.blocks),
         group.baseline,
-        three(100.0 * manifest.effect)
+        short(100.0 * manifest.effect)
     )
 }
 
@@ -212,24 +213,25 @@ fn check_word(check: &crate::CheckCount) -> String {
     }
 }
 
-/// `3.21× (3.10 to 3.33)`.
-#[must_use]
-pub fn interval(estimate: Estimate) -> String {
-    let bare = |value: f64| ratio(value).replace('\u{d7}', "");
-    format!("{} ({} to {})", ratio(estimate.value), bare(estimate.low), bare(estimate.high))
-}
-
 /// The ratio of a row; `≥` or `≤` where the client held one side back more than the other.
 #[must_use]
 pub fn ratio_words(group: &GroupFinding, row: &Row) -> String {
     let Some(ratio) = row.ratio else { return String::new() };
-    let baseline = group.rows.iter().find(|row| row.role == Role::Baseline);
-    let bound = match baseline.map(|baseline| row.client.cmp(&baseline.client)) {
-        Some(Ordering::Greater) if row.role == Role::Variant => "\u{2265} ",
-        Some(Ordering::Less) if row.role == Role::Variant => "\u{2264} ",
-        _ => "",
+    let bound = match held_back(group, row) {
+        Ordering::Greater => "\u{2265} ",
+        Ordering::Less => "\u{2264} ",
+        Ordering::Equal => "",
     };
     format!("{bound}{}", interval(ratio))
+}
+
+/// Which side of a ratio the client held back: `Greater` for the variant, so that the true ratio is
+/// the one shown or greater.
+#[must_use]
+pub fn held_back(group: &GroupFinding, row: &Row) -> Ordering {
+    let baseline = group.rows.iter().find(|row| row.role == Role::Baseline);
+    let compared = baseline.map(|baseline| row.client.cmp(&baseline.client));
+    compared.filter(|_| row.role == Role::Variant).unwrap_or(Ordering::Equal)
 }
 
 /// How much longer would decide it.
@@ -239,10 +241,15 @@ pub fn hint(row: &Row) -> Option<String> {
         Verdict::Inconclusive { more_blocks: Some(more), more_s: Some(s) }
             if row.role == Role::Variant =>
         {
-            Some(format!("about {} more would decide it ({})", blocks(more), time(s)))
+            Some(format!("about {} would decide it ({})", more_blocks(more), time(s)))
         }
         _ => None,
     }
+}
+
+fn more_blocks(number: usize) -> String {
+    // Two digits are all that a guess bears.
+    format!("{} more block{}", two(number), if number == 1 { "" } else { "s" })
 }
 
 /// The verdict in words, the roles of baseline and control included.

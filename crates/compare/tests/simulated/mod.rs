@@ -331,8 +331,8 @@ impl Experiment {
 pub fn plan(settings: &str, load: &str) -> Plan {
     let text = format!(
         "name = \"sim\"\nbaseline = \"a\"\n{settings}\n[load]\n{load}\n\
-         [[variant]]\nname = \"a\"\ncommand = [\"a\"]\nurl = \"/\"\n\
-         [[variant]]\nname = \"b\"\ncommand = [\"b\"]\nurl = \"/\"\n"
+         [[variant]]\nname = \"a\"\ncommand = [\"a\", \"{{port}}\"]\nurl = \"/\"\n\
+         [[variant]]\nname = \"b\"\ncommand = [\"b\", \"{{port}}\"]\nurl = \"/\"\n"
     );
     Plan::parse(&text, Path::new("/"), Path::new("/drom")).expect("a good plan")
 }
