@@ -77,12 +77,22 @@ fn little(seen: &Observed<'_>) -> Option<String> {
     if seen.outcome.latency.count() == 0 || window_s <= 0.0 {
         return Some("no answer at all".to_owned());
     }
+    if let Some(tail) = rare_and_huge(seen.outcome) {
+        return Some(tail);
+    }
     let gap = seen.outcome.little_deviation();
     let client: f64 = seen.outcome.thread_cpu.iter().map(|cpu| cpu.as_secs_f64()).sum();
     let n = f64::from(seen.connections);
     let tolerance = 0.02 + client / (n * window_s);
     (gap.abs() > tolerance)
         .then(|| format!("{:.1} of {n} connections accounted for", n * (1.0 - gap.abs())))
+}
+
+/// A mean above the p99 is made by less than one answer in a hundred: they stalled.
+fn rare_and_huge(outcome: &Outcome) -> Option<String> {
+    let (mean_ns, p99_ns) = (outcome.latency.mean_ns(), outcome.latency.quantile_ns(0.99) as f64);
+    (outcome.latency.count() >= 1_000 && mean_ns > 1.01 * p99_ns)
+        .then(|| format!("mean {:.2} ms above p99 {:.2} ms", mean_ns * 1e-6, p99_ns * 1e-6))
 }
 
 /// Jain's index of the answers per connection, where there were enough to tell.
@@ -170,6 +180,15 @@ fn swapped(seen: &Observed<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mean_above_the_p99_is_a_stall() {
+        let mut outcome = Outcome::default();
+        (0..1_000).for_each(|_| outcome.latency.record_ns(100_000));
+        assert!(rare_and_huge(&outcome).is_none());
+        (0..5).for_each(|_| outcome.latency.record_ns(1_000_000_000));
+        assert!(rare_and_huge(&outcome).is_some_and(|told| told.contains("above p99 0.10 ms")));
+    }
 
     #[test]
     fn what_workers_unshare_after_a_fork_is_no_leak() {

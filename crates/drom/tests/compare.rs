@@ -126,7 +126,10 @@ fn a_variant_that_answers_wrongly_fails_the_run() {
         drom(folder.path(), &["compare", &plan.display().to_string()]).output().expect("runs");
     let (text, news) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     assert_eq!(out.status.code(), Some(7), "{text}{news}");
-    assert!(text.contains("WRONG ANSWERS") && text.contains("no claim: wrong answers"), "{text}");
+    assert!(
+        text.contains("WRONG ANSWERS") && text.contains("no claim: b, wrong answers"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub const BUSY_SHARE: f64 = 0.70;
 pub const CEILING_SHARE: f64 = 0.90;
 /// Above this share of it the client is worth a word.
 pub const CEILING_NEAR_SHARE: f64 = 0.50;
+/// A rate well over the ceiling says that the ceiling was measured while something disturbed it.
+pub const CEILING_BELIEVED_SHARE: f64 = 1.10;
 
 /// What is known about the client's part in the result.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,10 +43,11 @@ pub struct Verdict {
 pub fn client_limited(outcome: &Outcome, ceiling_rps: Option<f64>) -> Verdict {
     let (busy_share, starved_share) = busiest(outcome);
     let ceiling_share = ceiling_rps.filter(|rps| *rps > 0.0).map(|rps| outcome.rate_rps() / rps);
+    let believed = ceiling_share.filter(|share| *share <= CEILING_BELIEVED_SHARE);
     let pegged = busy_share + starved_share >= PEGGED_SHARE;
-    let at_ceiling = ceiling_share.is_some_and(|share| share >= CEILING_SHARE);
+    let at_ceiling = believed.is_some_and(|share| share >= CEILING_SHARE);
     let near = busy_share + starved_share >= BUSY_SHARE
-        || ceiling_share.is_some_and(|share| share >= CEILING_NEAR_SHARE);
+        || believed.is_some_and(|share| share >= CEILING_NEAR_SHARE);
     let mut evidence = format!("busiest thread {:.0} % at work", busy_share * 100.0);
     if starved_share >= 0.005 {
         evidence += &format!(", {:.0} % waiting for a CPU", starved_share * 100.0);
@@ -119,6 +122,8 @@ mod tests {
         assert!(client_limited(&idle, Some(1_050.0)).limited);
         assert!(!client_limited(&idle, Some(3_000.0)).limited);
         assert!(!client_limited(&idle, Some(0.0)).limited);
+        let mismeasured = client_limited(&idle, Some(500.0));
+        assert!(!mismeasured.limited && !mismeasured.near, "{}", mismeasured.evidence);
         assert!(client_limited(&idle, Some(3_000.0)).evidence.contains("33 %"));
     }
 }

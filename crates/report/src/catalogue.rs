@@ -39,7 +39,8 @@ pub const CHECKS: &[Check] = &[
                 that \
                 answers are missing, or that the client was late. Requests under way at the ends \
                 of the \
-                slice are accounted for. Tolerance: 2 %, plus the client's own CPU time.",
+                slice are accounted for. Tolerance: 2 %, plus the client's own CPU time. A mean \
+                above the p99 fails it too: a few answers stalled, and they make the mean.",
     },
     Check {
         code: "L2",

@@ -47,6 +47,12 @@ pub fn ratio(value: f64) -> String {
     }
 }
 
+/// A share in percent as it was written: `2`, `0.5`.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    crate::svg::short(100.0 * share)
+}
+
 /// A ratio with its interval: `3.21× (3.10 to 3.33)`.
 #[must_use]
 pub fn interval(estimate: Estimate) -> String {

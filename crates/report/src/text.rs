@@ -127,19 +127,31 @@ fn heading(group: &GroupFinding, manifest: &Manifest) -> String {
     )
 }
 
-/// One table, or two below each other where the terminal is too narrow for one.
+/// One table, or several below each other where the terminal is too narrow for one.
 fn table(group: &GroupFinding, style: Style) -> String {
     let mut lines = vec![HEAD.map(str::to_owned)];
     lines.extend(group.rows.iter().map(|row| cells(group, row)));
     let width = |column: usize| lines.iter().map(|l| l[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
-    let whole = widths.iter().map(|width| width + 2).sum::<usize>();
-    if style.width.is_none_or(|width| whole <= width) {
-        return some_columns(&lines, &widths, &[0, 1, 2, 3, 4, 5, 6], style);
+    let tables = packed(&widths, style.width.unwrap_or(usize::MAX));
+    let tables = tables.iter().map(|shown| some_columns(&lines, &widths, shown, style));
+    tables.collect::<Vec<_>>().join("\n")
+}
+
+/// Which columns stand in which table: as many as fit, the first one in each.
+fn packed(widths: &[usize], most: usize) -> Vec<Vec<usize>> {
+    let first = widths[0] + 2;
+    let (mut tables, mut used) = (vec![vec![0]], first);
+    for (column, width) in widths.iter().enumerate().skip(1) {
+        if used + width + 2 > most && used > first {
+            tables.push(vec![0]);
+            used = first;
+        }
+        let table = tables.last_mut().expect("there is a first one");
+        table.push(column);
+        used += width + 2;
     }
-    let (first, second) = ([0, 1, 2, 3], [0, 4, 5, 6]);
-    let below = some_columns(&lines, &widths, &second, style);
-    some_columns(&lines, &widths, &first, style) + "\n" + &below
+    tables
 }
 
 fn some_columns(lines: &[[String; 7]], widths: &[usize], shown: &[usize], style: Style) -> String {
@@ -168,7 +180,7 @@ fn cells(group: &GroupFinding, row: &Row) -> [String; 7] {
         row.variant.clone(),
         rate_words(row),
         ratio_words(group, row),
-        verdict_words(row),
+        short_verdict(row),
         row.cpu_us_per_request.map_or_else(|| "-".to_owned(), |cpu| three(cpu.value)),
         row.worker_mb.map_or_else(|| "-".to_owned(), three),
         if checks.is_empty() { "ok".to_owned() } else { checks.join(" ") },
@@ -178,8 +190,11 @@ fn cells(group: &GroupFinding, row: &Row) -> [String; 7] {
 /// What would decide the open ones.
 fn undecided(group: &GroupFinding, style: Style) -> String {
     let hint = |row: &Row| {
-        let hint = hint(row)?;
-        Some(folded(&format!("  undecided: {}, {hint}", row.variant), style) + "\n")
+        let line = match row.verdict {
+            Some(Verdict::NoClaim { because }) => format!("  no claim: {}, {because}", row.variant),
+            _ => format!("  undecided: {}, {}", row.variant, hint(row)?),
+        };
+        Some(folded(&line, style) + "\n")
     };
     let hints: String = group.rows.iter().filter_map(hint).collect();
     if hints.is_empty() { hints } else { format!("\n{hints}") }
@@ -250,6 +265,16 @@ pub fn hint(row: &Row) -> Option<String> {
 fn more_blocks(number: usize) -> String {
     // Two digits are all that a guess bears.
     format!("{} more block{}", two(number), if number == 1 { "" } else { "s" })
+}
+
+/// For a table: the reason stands below it.
+fn short_verdict(row: &Row) -> String {
+    match row.verdict {
+        Some(verdict @ Verdict::NoClaim { .. }) if row.role == Role::Variant => {
+            verdict.word().to_owned()
+        }
+        _ => verdict_words(row),
+    }
 }
 
 /// The verdict in words, the roles of baseline and control included.

@@ -16,7 +16,7 @@ use drom_stats::Latency;
 use drom_store::{Block, Group, Manifest, Run, Writer};
 
 use self::interrupt::STOP;
-use crate::exit::Exit;
+use crate::{exit::Exit, verbs::report::columns};
 
 /// Compare web servers: start them, interleave them, print ratios with intervals.
 ///
@@ -182,6 +182,9 @@ impl<'a> Terminal<'a> {
     /// On a terminal one line is written over and over.
     fn passing(&self, line: &str) {
         if self.is_terminal {
+            // A line that wraps could not be wiped again.
+            let most = columns(libc::STDERR_FILENO).unwrap_or(80) - 1;
+            let line: String = line.chars().take(most).collect();
             eprint!("\r\u{1b}[K{line}");
         } else if self.args.verbose {
             eprintln!("{line}");
