@@ -69,8 +69,8 @@ fn read_answer(stream: &mut impl Read, method: &str) -> Result<Reply, String> {
     }
 }
 
-/// A process that was stopped, traced or frozen gets EINTR from a socket with a timeout, whatever its
-/// signal handlers ask for: that is no fault of the server.
+/// A process that was stopped, traced or frozen gets EINTR from a socket with a timeout, whatever
+/// its signal handlers ask for: that is no fault of the server.
 fn read_some(stream: &mut impl Read, buffer: &mut [u8]) -> Result<usize, String> {
     loop {
         match stream.read(buffer) {
