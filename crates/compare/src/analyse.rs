@@ -4,16 +4,18 @@
 use std::collections::BTreeMap;
 
 use drom_report::{
-    BlockPoint, CheckCount, CurvePoint, Estimate, Findings, GroupFinding, Response, Role, Row,
-    Verdict,
+    BlockPoint, CheckCount, Client, CurvePoint, Estimate, Findings, GroupFinding, Response, Role,
+    Row, Verdict,
 };
 use drom_stats::{
-    Latency, Paired, QuantileRatio, blocks_needed, half_width_after, holm, mean, quantile_ratio,
-    trend, two_modes,
+    Latency, Paired, QuantileRatio, confidence_sequence, mean, quantile_ratio, trend, two_modes,
 };
 use drom_store::{Block, Group, Manifest, Run, Slice, Variant};
 
-use crate::plan::BLOCKS_MIN;
+use crate::{
+    plan::BLOCKS_MIN,
+    verdict::{Rules, decide},
+};
 
 /// Everything, response times from the stored histograms included.
 #[must_use]
@@ -43,24 +45,48 @@ pub fn judge(manifest: &Manifest, blocks: &[Block]) -> Findings {
         entry.and_modify(|known| known.count += check.count).or_insert(check);
     }
     let doubtful = groups.iter().filter_map(doubt).collect();
-    Findings { groups, checks: checks.into_values().collect(), doubtful }
+    let wrong = groups.iter().flat_map(wrong_answers).collect();
+    Findings { groups, checks: checks.into_values().collect(), doubtful, wrong }
+}
+
+/// A ratio that is safe to look at after every block.
+#[derive(Clone, Debug)]
+pub struct SoFar {
+    pub variant: String,
+    pub ratio: Estimate,
+}
+
+/// What the finished blocks of a group say so far, for watching: confidence sequences.
+#[must_use]
+pub fn so_far(blocks: &[Block], group: &Group) -> Vec<SoFar> {
+    let ratio = |variant: &Variant| {
+        let d = differences(blocks, group, &variant.name);
+        let found = confidence_sequence(&d, 0.05).filter(|_| d.len() >= BLOCKS_MIN)?;
+        Some(SoFar { variant: variant.name.clone(), ratio: told(found) })
+    };
+    group.variants.iter().filter(|variant| !variant.is_control).filter_map(ratio).collect()
 }
 
 /// d_b = ln(variant / baseline) of the throughput, one per block that has both.
 #[must_use]
 pub fn differences(blocks: &[Block], group: &Group, variant: &str) -> Vec<f64> {
+    differences_of(&of_group(blocks, &group.name), group, variant)
+}
+
+fn differences_of(blocks: &[&Block], group: &Group, variant: &str) -> Vec<f64> {
     if variant == group.baseline {
         return Vec::new();
     }
-    let own: Vec<&Block> = blocks.iter().filter(|b| b.group == group.name).collect();
-    ln_ratios(&own, &group.baseline, variant, rps)
+    ln_ratios(blocks, &group.baseline, variant, rps)
 }
 
 fn judge_group(manifest: &Manifest, group: &Group, blocks: &[Block]) -> GroupFinding {
     let own = of_group(blocks, &group.name);
     let mut rows: Vec<Row> =
         group.variants.iter().map(|variant| row(manifest, group, variant, &own)).collect();
-    decide(manifest, group, &own, &mut rows);
+    let d: Vec<Vec<f64>> = rows.iter().map(|r| differences_of(&own, group, &r.variant)).collect();
+    let mean_block_s = mean_cost_s(&own);
+    decide(&mut rows, &d, &Rules::of(manifest, mean_block_s));
     let control = rows.iter().find(|row| row.role == Role::Control);
     let noise_floor = control
         .and_then(|row| row.ratio)
@@ -97,7 +123,7 @@ fn row(manifest: &Manifest, group: &Group, variant: &Variant, blocks: &[&Block])
         role,
         path: variant.path.clone(),
         rps: geometric(&per_block(blocks, name, rps)).unwrap_or(NOTHING),
-        at_least: checks.iter().any(|c| c.code == "L2"),
+        client: Client::of(&checks, slices.len()),
         ratio: paired.as_ref().filter(|_| enough).map(|p| told(p.t_interval(0.95))),
         robust_ratio: heavy.and_then(|p| Some(told(p.hodges_lehmann(0.95)?.estimate))),
         p_holm: None,
@@ -117,73 +143,6 @@ fn row(manifest: &Manifest, group: &Group, variant: &Variant, blocks: &[&Block])
     }
 }
 
-/// Verdicts: Holm over the variants; the A/A pair stands alone at its own 5 %.
-fn decide(manifest: &Manifest, group: &Group, blocks: &[&Block], rows: &mut [Row]) {
-    let d: Vec<Vec<f64>> = rows
-        .iter()
-        .map(|row| match row.role {
-            Role::Baseline => Vec::new(),
-            _ => ln_ratios(blocks, &group.baseline, &row.variant, rps),
-        })
-        .collect();
-    let paired: Vec<Option<Paired<'_>>> = d
-        .iter()
-        .map(|d| Paired::new(d).filter(|_| d.len() >= BLOCKS_MIN))
-        .map(|p| p.map(|p| p.after_pilot(manifest.pilot_blocks)))
-        .collect();
-    let p: Vec<f64> = paired.iter().flatten().map(Paired::p_different).collect();
-    let places: Vec<usize> = (0..rows.len()).filter(|&i| paired[i].is_some()).collect();
-    let variants: Vec<usize> =
-        (0..places.len()).filter(|&i| rows[places[i]].role == Role::Variant).collect();
-    let adjusted = holm(&variants.iter().map(|&i| p[i]).collect::<Vec<_>>());
-    let cost_s = mean_cost_s(blocks);
-    for (i, &place) in places.iter().enumerate() {
-        let family = variants.iter().position(|&v| v == i).map(|v| adjusted[v]);
-        let Some(paired) = &paired[place] else { continue };
-        let p = family.unwrap_or(p[i]);
-        rows[place].p_holm = family;
-        let spoiled = rows[place].checks.iter().any(|c| c.code == "L4" || c.code == "L5")
-            || rows
-                .iter()
-                .any(|r| r.role == Role::Baseline && r.checks.iter().any(|c| c.code == "L4"));
-        rows[place].verdict = Some(if spoiled {
-            Verdict::Inconclusive { more_blocks: None, more_s: None }
-        } else {
-            verdict(paired, d[place].len(), p, manifest.effect, cost_s)
-        });
-    }
-    // Two rates that the client limited say nothing of which server is faster.
-    let base_limited = rows.iter().any(|r| r.role == Role::Baseline && r.at_least);
-    for row in rows.iter_mut().filter(|r| r.role == Role::Variant && r.at_least && base_limited) {
-        row.verdict = Some(Verdict::Inconclusive { more_blocks: None, more_s: None });
-    }
-}
-
-fn verdict(paired: &Paired<'_>, blocks: usize, p: f64, effect: f64, cost_s: f64) -> Verdict {
-    let margin = (1.0 + effect).ln();
-    if paired.equivalent_within(margin) {
-        return Verdict::Equivalent;
-    }
-    if p < 0.05 {
-        return if paired.mean() > 0.0 { Verdict::Faster } else { Verdict::Slower };
-    }
-    let more = more_blocks(paired, blocks, margin);
-    Verdict::Inconclusive { more_blocks: Some(more), more_s: Some(more as f64 * cost_s) }
-}
-
-/// Until the half-width is half of what separates the mean from zero or from the margin, whichever
-/// decides sooner, and at least until it is below the margin.
-fn more_blocks(paired: &Paired<'_>, blocks: usize, margin: f64) -> usize {
-    let sd = paired.sd();
-    let target = (0.8 * paired.mean().abs()).max(0.8 * (margin - paired.mean().abs()));
-    let total = blocks_needed(blocks, sd, target.max(0.2 * margin)).min(10_000);
-    let mut more = total.saturating_sub(blocks).max(1);
-    while more > 1 && half_width_after(blocks + more - 1, sd) <= target {
-        more -= 1;
-    }
-    more
-}
-
 fn doubt(group: &GroupFinding) -> Option<String> {
     let control = group.rows.iter().find(|row| row.role == Role::Control)?;
     let different = matches!(control.verdict, Some(Verdict::Faster | Verdict::Slower));
@@ -195,6 +154,16 @@ fn doubt(group: &GroupFinding) -> Option<String> {
         100.0 * (ratio.low - 1.0),
         100.0 * (ratio.high - 1.0)
     ))
+}
+
+/// Who answered wrongly, in words; the A/A pair is the baseline.
+fn wrong_answers(group: &GroupFinding) -> Vec<String> {
+    let say = |row: &Row| {
+        let check = row.checks.iter().find(|check| check.code == "L4")?;
+        let slices = if check.count == 1 { "1 slice" } else { &format!("{} slices", check.count) };
+        Some(format!("{}: `{}` in {slices}: {}", group.name, row.variant, check.detail))
+    };
+    group.rows.iter().filter_map(say).collect()
 }
 
 type Metric = fn(&[&Slice]) -> Option<f64>;

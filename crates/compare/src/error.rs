@@ -38,11 +38,14 @@ pub enum Error {
         got: String,
         expected: String,
     },
-    #[error("group {group}: only {left} variant left after skipping, nothing to compare; {reason}")]
+    #[error(
+        "group {group}: only {left} variant left after skipping, nothing to compare: what was \
+        skipped {reason}"
+    )]
     NothingLeft { group: String, left: usize, reason: String },
     #[error(
-        "group {group}: the baseline `{baseline}` had to be skipped; {reason}; install that, or \
-         name another baseline in the plan"
+        "group {group}: the baseline `{baseline}` had to be skipped: what was skipped {reason}; \
+         install that, or name another baseline in the plan"
     )]
     NoBaseline { group: String, baseline: String, reason: String },
     #[error("the load on `{variant}` could not be run: {reason}")]

@@ -7,15 +7,19 @@ mod analyse;
 pub mod checks;
 mod error;
 mod plan;
+mod preview;
 mod real;
 mod schedule;
+mod spelling;
+mod verdict;
 mod world;
 
-pub use analyse::{analyse, judge};
+pub use analyse::{SoFar, analyse, judge, so_far};
 pub use error::Error;
 pub use plan::{
     BLOCKS_MIN, Blocks, Contestant, Group, Launch, LoadSettings, Mode, Placement, Plan, Request,
 };
+pub use preview::{GroupPreview, Preview, preview};
 pub use real::RealWorld;
 pub use schedule::{Progress, Sink, run};
 pub use world::{Ceiling, Clock, Load, Machine, Order, Reply, ServerId, Servers, World};

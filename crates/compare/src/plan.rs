@@ -9,7 +9,7 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::Error;
+use crate::{Error, spelling};
 
 /// A plan, resolved: every axis multiplied out, every default filled in.
 #[derive(Clone, Debug)]
@@ -123,6 +123,10 @@ impl Mode {
 /// Fewest blocks that an interval is printed for.
 pub const BLOCKS_MIN: usize = 6;
 
+/// Keys of `[[variant]]` and `[[server]]`.
+const KEYS: [&str; 10] =
+    ["name", "url", "server", "each", "drom", "define", "command", "env", "requires", "ready"];
+
 impl Plan {
     /// `drom` is the command that stands for `{drom}`.
     pub fn read(path: &Path, drom: &Path) -> Result<Self, Error> {
@@ -135,8 +139,11 @@ impl Plan {
     }
 
     pub fn parse(source: &str, folder: &Path, drom: &Path) -> Result<Self, Error> {
-        let written: Written = toml::from_str(source)
-            .map_err(|e| Error::Syntax { message: e.to_string().trim_end().to_owned() })?;
+        let written: Written = toml::from_str(source).map_err(|e| {
+            let message = e.to_string().trim_end().to_owned();
+            let hint = spelling::hint_in(&message);
+            Error::Syntax { message: message + &hint }
+        })?;
         written.plan(source, folder, drom).map_err(|error| error.locate(source))
     }
 
@@ -242,6 +249,7 @@ struct WrittenServer {
 #[derive(Deserialize)]
 struct WrittenVariant {
     name: String,
+    #[serde(default)]
     url: String,
     server: Option<String>,
     #[serde(flatten)]
@@ -382,8 +390,9 @@ impl Written {
             Some((name, key)) => wrong(
                 format!("{key}="),
                 format!(
-                    "`{name}` has an unknown key `{key}`; known are name, url, server, each, drom, \
-                 define, command, env, requires, ready"
+                    "`{name}` has an unknown key `{key}`{}; known are {}",
+                    spelling::hint(key, KEYS),
+                    KEYS.join(", ")
                 ),
             ),
             None => Ok(()),
@@ -423,7 +432,11 @@ impl Written {
         let fill = |text: &str| fill(text, &words, &variant.name);
         let path = fill(&variant.url)?;
         if !path.starts_with('/') {
-            let message = format!("`{}`: url `{path}` must begin with /", variant.name);
+            let message = if path.is_empty() {
+                format!("`{}` has no url", variant.name)
+            } else {
+                format!("`{}`: url `{path}` must begin with /", variant.name)
+            };
             return Err(Error::plan(named(&variant.name), message));
         }
         let ready = how.ready.clone().unwrap_or(Ready { url: None, within: None });
@@ -434,6 +447,7 @@ impl Written {
         }
         let argv = argv(&how, &variant.name)?;
         let argv = argv.iter().map(|word| fill(word)).collect::<Result<Vec<_>, _>>()?;
+        check_port(&argv, &env, &variant.name)?;
         let within = ready.within.unwrap_or(Seconds(10.0)).duration();
         let requires = match &how.requires {
             None => Vec::new(),
@@ -524,6 +538,19 @@ fn argv(how: &HowToStart, variant: &str) -> Result<Vec<String>, Error> {
             format!("`{variant}` needs one of drom = \"FILE\", command = [...], server"),
         )),
     }
+}
+
+/// Servers of a group live side by side, so that each start has a port of its own.
+fn check_port(argv: &[String], env: &Words, variant: &str) -> Result<(), Error> {
+    let told = argv.iter().chain(env.values()).any(|text| text.contains("{port}"));
+    if told {
+        return Ok(());
+    }
+    let message = format!(
+        "`{variant}`: neither its command nor its env has {{port}}; every start gets a free port \
+         of its own, which the server must be told"
+    );
+    Err(Error::plan(named(variant), message))
 }
 
 /// The line that a variant's table is known by.
@@ -660,6 +687,11 @@ mod tests {
             (("define =", "definne ="), "unknown key `definne`"),
             (("[load]", "[lod]"), "unknown field `lod`"),
             (("name = \"race\"", "name = \"../x\""), "names a folder"),
+            (("\"-p\", \"{port}\", ", ""), "neither its command nor its env has {port}"),
+            (("[load]\n        slice", "[load]\n        slize"), "did you mean `slice`?"),
+            (("baseline =", "base_line ="), "did you mean `baseline`?"),
+            (("define =", "defines ="), "did you mean `define`?"),
+            (("ready = { url", "ready = { uri"), "did you mean `url`?"),
         ];
         for ((from, to), expected) in cases {
             let error = parse(&PLAN.replace(from, to)).expect_err(to).to_string();

@@ -544,7 +544,11 @@ impl Experiment<'_> {
         (slice.workers, slice.worker_pss_bytes) =
             worker_memory(&before.processes, &after.processes, &pss);
         if on.pss_after_warmup > 0 {
-            slice.flags.extend(checks::memory_growth(on.pss_after_warmup, slice.tree_pss_bytes));
+            slice.flags.extend(checks::memory_growth(
+                on.pss_after_warmup,
+                slice.tree_pss_bytes,
+                on.residents.len(),
+            ));
         }
         Ok((slice, outcome.latency))
     }
@@ -594,8 +598,8 @@ fn skip_missing(groups: &mut [Group], sink: &mut dyn Sink) -> Result<Vec<Skipped
         let left = group.contestants.iter().filter(|c| !c.is_control).count();
         let has_baseline = group.contestants.iter().any(|c| c.name == group.baseline);
         if left < 2 || !has_baseline {
-            let reason = skipped.iter().map(|s| format!("`{}` {}", s.variant, s.reason));
-            let reason = reason.collect::<Vec<_>>().join("; ");
+            let reasons: BTreeSet<&str> = skipped.iter().map(|s| s.reason.as_str()).collect();
+            let reason = reasons.into_iter().collect::<Vec<_>>().join("; ");
             if !has_baseline {
                 let baseline = group.baseline.clone();
                 return Err(Error::NoBaseline { group: group.name.clone(), baseline, reason });

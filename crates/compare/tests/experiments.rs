@@ -66,7 +66,8 @@ fn the_same_speed_on_a_quiet_machine_is_equivalent() {
 #[test]
 fn every_planted_fault_is_named() {
     let cases = [
-        (Fault::SlowClient, "L2"),
+        (Fault::SlowClient, "C1"),
+        (Fault::BusyClient, "L2"),
         (Fault::MissingConnections, "L5"),
         (Fault::WrongBody, "L4"),
         (Fault::ServerErrors, "L4"),
@@ -113,8 +114,33 @@ fn wrong_answers_make_no_claim() {
     let plan = plan(TEN_BLOCKS, "");
     let mut world = SimWorld::new(3, Fault::WrongBody);
     world.speed.insert("b".to_owned(), 90_000.0);
+    let run = experiment(&plan, 3, world);
+    let verdict = verdict_of(&run, Role::Variant);
+    assert_eq!(verdict.to_string(), "no claim: wrong answers");
+    let wrong = run.findings().wrong;
+    assert!(wrong.len() == 1 && wrong[0].contains("`b`") && wrong[0].contains("bad_body"));
+}
+
+#[test]
+fn a_client_at_its_limit_on_both_sides_makes_no_claim() {
+    let plan = plan(TEN_BLOCKS, "");
+    let mut world = SimWorld::new(3, Fault::SlowClient);
+    world.speed.insert("b".to_owned(), 12_000.0);
     let verdict = verdict_of(&experiment(&plan, 3, world), Role::Variant);
-    assert_eq!(verdict.word(), "inconclusive");
+    assert_eq!(verdict.to_string(), "no claim: the client was the limit");
+}
+
+#[test]
+fn a_client_near_its_limit_leaves_signs_alone_and_takes_equality_back() {
+    let plan = plan(TEN_BLOCKS, "");
+    let verdict = |speed: f64, noise: f64| {
+        let mut world = SimWorld::new(3, Fault::BusyClient);
+        world.speed.insert("b".to_owned(), speed);
+        (world.start_sd, world.slice_sd, world.environment_sd) = (noise, noise, noise);
+        verdict_of(&experiment(&plan, 3, world), Role::Variant).to_string()
+    };
+    assert_eq!(verdict(12_000.0, 0.001), "faster");
+    assert_eq!(verdict(10_000.0, 0.001), "no claim: the client was the limit");
 }
 
 #[test]
@@ -135,6 +161,26 @@ fn a_baseline_unlike_itself_makes_the_run_doubtful() {
     let spread = control.and_then(|row| row.ratio).expect("a control");
     // Starts that differ by 20 % at random show as a wide noise floor, not as a false claim.
     assert!(spread.high / spread.low > 1.10, "{spread:?}");
+}
+
+#[test]
+fn a_plan_is_foretold_from_its_earlier_runs() {
+    let plan = plan("blocks = { min = 8, max = 32 }\nbudget = \"1h\"", "");
+    let new = drom_compare::preview(&plan, &[]);
+    assert_eq!((new.cells, new.blocks), (3, (8, 32)));
+    assert!(new.groups[0].half_width.is_none() && new.duration_s.0 > 8.0);
+    let run = experiment(&plan, 3, SimWorld::new(3, Fault::None));
+    let earlier = [(run.kept.manifest.clone().expect("it began"), run.kept.blocks.clone())];
+    let known = drom_compare::preview(&plan, &earlier);
+    let (wide, narrow) = known.groups[0].half_width.expect("known");
+    assert!((0.005..0.10).contains(&wide) && narrow < 0.6 * wide, "{wide} {narrow}");
+    assert_eq!(known.groups[0].earlier_blocks, run.kept.blocks.len());
+    // Blocks of the simulated world take what its clock says.
+    let took_s = run.kept.blocks.iter().map(|b| b.end_s - b.begin_s).sum::<f64>();
+    let foretold_s = known.duration_s.0 - 2.0;
+    assert!((foretold_s - 8.0 * took_s / run.kept.blocks.len() as f64).abs() < 0.1);
+    let quick = drom_compare::preview(&plan.quick(), &earlier);
+    assert!(quick.groups[0].half_width.is_none(), "shorter slices spread otherwise");
 }
 
 #[test]

@@ -33,11 +33,11 @@ fn the_outputs_are_those_of_the_snapshots() {
     let root = tempfile::tempdir().expect("scratch");
     let run = stored(root.path(), Fault::None);
     let findings = analyse(&run);
-    same_as("race.txt", &text(&run, &findings, Style { colours: false }));
+    same_as("race.txt", &text(&run, &findings, Style::PLAIN));
     same_as("race.md", &markdown(&run, &findings));
     same_as("race.csv", &csv(&run));
     let faulty = stored(root.path(), Fault::WrongBody);
-    same_as("faulty.txt", &text(&faulty, &analyse(&faulty), Style { colours: false }));
+    same_as("faulty.txt", &text(&faulty, &analyse(&faulty), Style::PLAIN));
 }
 
 #[test]
@@ -61,6 +61,32 @@ fn the_page_needs_no_network_and_escapes_what_it_quotes() {
     assert!(page.len() < 500_000, "{} bytes", page.len());
     for slice in run.blocks.iter().flat_map(|block| &block.slices) {
         assert!(page.contains(&format!("id=\"{}\"", slice.id)), "{} cannot be reached", slice.id);
+    }
+}
+
+#[test]
+fn a_run_without_a_finished_block_has_passed_nothing() {
+    let root = tempfile::tempdir().expect("scratch");
+    let mut run = stored(root.path(), Fault::None);
+    run.blocks.clear();
+    let page = html(&run, &analyse(&run));
+    assert!(page.contains("not decided in 1 of 1 group"), "the A/A pair");
+    assert_eq!(page.matches("<span>passed</span>").count(), 1, "P1 alone was looked at");
+    assert!(text(&run, &analyse(&run), Style::PLAIN).contains("A/A: not decided (0 blocks)"));
+}
+
+#[test]
+fn a_narrow_terminal_gets_two_tables_and_no_line_is_too_long() {
+    let root = tempfile::tempdir().expect("scratch");
+    for fault in [Fault::None, Fault::WrongBody] {
+        let run = stored(root.path(), fault);
+        for width in [60, 80, 100, 120] {
+            let text = text(&run, &analyse(&run), Style { colours: false, width: Some(width) });
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(width), "{width}:\n{text}");
+            let tables = text.matches("  variant").count();
+            assert!(if width < 100 { tables >= 2 } else { tables == 1 }, "{width}:\n{text}");
+        }
     }
 }
 

@@ -11,12 +11,16 @@ pub enum Exit {
     Failed = 1,
     /// The command line or a plan or configuration file is wrong.
     Usage = 2,
-    /// Measured, but a self-check failed (the client was the limit, say): the numbers are doubtful.
-    Doubtful = 3,
+    /// Measured, but the client was the limit: the rate is a lower bound of the server's.
+    ClientLimited = 3,
     /// `drom compare --gate`: a variant is worse than the baseline.
     Worse = 4,
     /// `drom compare --gate`: neither worse nor equivalent could be shown.
     Inconclusive = 5,
+    /// Measured, but a self-check failed that makes the numbers doubtful.
+    Doubtful = 6,
+    /// `drom compare`: a variant answered wrongly, so that there is no claim about it.
+    WrongAnswers = 7,
     /// Stopped by Ctrl-C; what was measured so far was printed.
     Interrupted = 130,
 }

@@ -28,7 +28,7 @@ pub use null_server::{NullServer, measure_ceiling, null_server};
 pub use outcome::{ErrorKind, Latency, Outcome};
 pub use plan::{Plan, Stop, Target};
 pub use run::{ENGINE, Progress, run};
-pub use verdict::{Verdict, client_limited};
+pub use verdict::{Verdict as ClientVerdict, client_limited};
 
 /// The sans-I/O protocol core: bytes in, events out.
 pub mod protocol {

@@ -39,19 +39,27 @@ pub const CHECKS: &[Check] = &[
                 that \
                 answers are missing, or that the client was late. Requests under way at the ends \
                 of the \
-                slice are accounted for. Tolerance: 2 %, plus the client's own CPU time.",
+                slice are accounted for. Tolerance: 2 %, plus the client's own CPU time. A mean \
+                above the p99 fails it too: a few answers stalled, and they make the mean.",
     },
     Check {
         code: "L2",
-        name: "client bound",
-        says: "the client was (nearly) the limit; read the rate as \"at least\"",
-        story: "A client thread was busy for 90 % of the slice or more (waiting for a core counts \
-            as \
-                busy), or the rate came over 90 % of what this client reaches against a server \
-                that does \
-                nothing. The server may be faster than shown: its rate is printed with \u{2265} \
-                and a \
-                ratio with it is a lower bound.",
+        name: "client near its limit",
+        says: "a faster client would have measured a little more; read the rate as \"at least\"",
+        story: "A client thread was busy for 70 % of the slice or more (waiting for a core counts \
+            as busy), or the rate came over half of what this client reaches against a server \
+            that does nothing. Such a client pulls ratios towards 1 and turns no sign around. \
+            Where that was so in half of the slices, the rate is printed with \u{2265}, and the \
+            verdict \"equivalent\", or one in favour of the side that was less held back, is not \
+            given.",
+    },
+    Check {
+        code: "C1",
+        name: "client was the limit",
+        says: "the rate is the client's, not the server's",
+        story: "A client thread was busy for 90 % of the slice or more, or the rate came over 90 % \
+            of what this client reaches against a server that does nothing. When that is so on \
+            both sides of a ratio, it compares the client with itself and there is no claim.",
     },
     Check {
         code: "L3",
@@ -114,7 +122,8 @@ pub const CHECKS: &[Check] = &[
     Check {
         code: "L10",
         name: "memory grows",
-        says: "the server's memory grew by over 25 % (and 8 MB) under load, or the machine swapped",
+        says: "the server's memory grew by over 25 % (and 8 MB, and 2 MB a process), or the \
+            machine swapped",
         story: "Summed PSS of the server's processes, after the warm-up against after the last \
             slice of a \
                 start. Growth under a steady load is a leak or a cache that has not reached its \

@@ -23,6 +23,21 @@ pub enum Verdict {
         more_blocks: Option<usize>,
         more_s: Option<f64>,
     },
+    /// The numbers stand beside something that spoils any claim: wrong answers, say.
+    NoClaim {
+        because: &'static str,
+    },
+}
+
+/// How near the client was to its own limit, in half or more of the slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Client {
+    Free,
+    /// L2: a faster client would have measured a little more.
+    Near,
+    /// C1: the rate is the client's.
+    Limit,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -41,6 +56,8 @@ pub struct Findings {
     pub checks: Vec<CheckCount>,
     /// Why no number of this run should be leaned on, if so.
     pub doubtful: Vec<String>,
+    /// Who answered wrongly; there is no claim about them.
+    pub wrong: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -59,8 +76,8 @@ pub struct Row {
     pub role: Role,
     pub path: String,
     pub rps: Estimate,
-    /// The client was the limit: the true rate is this or more.
-    pub at_least: bool,
+    /// When it was not free, the true rate is the one shown or more.
+    pub client: Client,
     pub ratio: Option<Estimate>,
     /// Shown when one or more blocks are wild: Hodges-Lehmann.
     pub robust_ratio: Option<Estimate>,
@@ -127,6 +144,19 @@ impl Verdict {
             Self::Slower => "slower",
             Self::Equivalent => "equivalent",
             Self::Inconclusive { .. } => "inconclusive",
+            Self::NoClaim { .. } => "no claim",
+        }
+    }
+}
+
+impl Client {
+    #[must_use]
+    pub fn of(checks: &[CheckCount], slices: usize) -> Self {
+        let mostly = |code: &str| checks.iter().any(|c| c.code == code && 2 * c.count >= slices);
+        match (mostly("C1"), mostly("L2")) {
+            (true, _) => Self::Limit,
+            (false, true) => Self::Near,
+            (false, false) => Self::Free,
         }
     }
 }
@@ -134,11 +164,7 @@ impl Verdict {
 impl std::fmt::Display for Verdict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Inconclusive { more_blocks: Some(blocks), more_s: Some(s) } => {
-                let plural = if *blocks == 1 { "" } else { "s" };
-                let time = crate::format::time(*s);
-                write!(f, "inconclusive (about {blocks} more block{plural}, {time})")
-            }
+            Self::NoClaim { because } => write!(f, "no claim: {because}"),
             other => f.write_str(other.word()),
         }
     }

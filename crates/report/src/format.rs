@@ -1,5 +1,7 @@
 //! Sensible digits: three significant ones for what is measured, no more than the interval bears.
 
+use crate::Estimate;
+
 /// `1,234`, `45.6`, `7.89`, `0.123`.
 #[must_use]
 pub fn three(value: f64) -> String {
@@ -26,6 +28,13 @@ pub fn rate(value: f64) -> String {
     }
 }
 
+/// A whole number with two digits that mean something: `7`, `86`, `2,900`.
+#[must_use]
+pub fn two(value: usize) -> String {
+    let step = 10_usize.pow(value.max(1).ilog10().saturating_sub(1));
+    grouped(((value + step / 2) / step * step) as i64)
+}
+
 /// A ratio: `0.000350×`, `0.987×`, `3.21×`, `45.6×`; a small one keeps three significant digits.
 #[must_use]
 pub fn ratio(value: f64) -> String {
@@ -36,6 +45,19 @@ pub fn ratio(value: f64) -> String {
         v if v >= 0.0995 => format!("{v:.3}\u{d7}"),
         v => format!("{}\u{d7}", three(v)),
     }
+}
+
+/// A share in percent as it was written: `2`, `0.5`.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    crate::svg::short(100.0 * share)
+}
+
+/// A ratio with its interval: `3.21× (3.10 to 3.33)`.
+#[must_use]
+pub fn interval(estimate: Estimate) -> String {
+    let bare = |value: f64| ratio(value).replace('\u{d7}', "");
+    format!("{} ({} to {})", ratio(estimate.value), bare(estimate.low), bare(estimate.high))
 }
 
 /// `850 ms`, `12 s`, `3 min 5 s`, `2 h 10 min`.
@@ -86,6 +108,7 @@ mod tests {
         let rates =
             [(123_456.7, "123,500"), (31_849.0, "31,850"), (1_234.6, "1,235"), (98.7, "98.7")];
         rates.iter().for_each(|(value, text)| assert_eq!(rate(*value), *text));
+        assert_eq!([two(0), two(7), two(86), two(2_949)], ["0", "7", "86", "2,900"]);
         assert_eq!(ratio(0.98765), "0.988\u{d7}");
         assert_eq!(ratio(4.216), "4.22\u{d7}");
         assert_eq!(ratio(0.000_35), "0.000350\u{d7}");

@@ -2,15 +2,17 @@
 //! number in a table opens the blocks and slices that it was computed from. Deterministic: the same
 //! run, the same bytes.
 
+use std::cmp::Ordering;
+
 use drom_store::{Block, Run, Slice};
 
 use crate::{
     CheckCount, Estimate, Findings, GroupFinding, Role, Row, Verdict,
-    catalogue::{CHECKS, check},
-    format::{ms, rate, ratio, three, time},
+    catalogue::{CHECKS, Check, check},
+    format::{interval, ms, rate, ratio, three, time},
     plots::{bars, curves, forest, timeline, verdict_class},
-    svg::escape,
-    text::{interval, rate_words, subtitle, verdict_words, warnings},
+    svg::{escape, short},
+    text::{held_back, hint, rate_words, ratio_words, subtitle, verdict_words, warnings},
 };
 
 const STYLE: &str = include_str!("page/style.css");
@@ -28,13 +30,21 @@ pub fn html(run: &Run, findings: &Findings) -> String {
          <style>{STYLE}</style></head><body><main>\n\
          <header><h1>{title}</h1><p class=\"sub\">{}</p>{}</header>\n{groups}{}{}{}{}\n\
          </main><script>{SCRIPT}</script></body></html>\n",
-        escape(&subtitle(run)),
+        subtitle_items(run),
         notices(run, findings),
         when_section(run),
-        checks_section(findings),
+        checks_section(run, findings),
         machine_section(run),
         slices_section(run),
     )
+}
+
+/// An item breaks only as a whole.
+fn subtitle_items(run: &Run) -> String {
+    let items = subtitle(run);
+    let items: Vec<String> =
+        items.split(" \u{b7} ").map(|item| format!("<span>{}</span>", escape(item))).collect();
+    items.join("\u{b7} ")
 }
 
 fn notices(run: &Run, findings: &Findings) -> String {
@@ -57,24 +67,27 @@ fn section(group: &GroupFinding, effect: f64) -> String {
          <h3>Throughput</h3><p class=\"note\">The machine's ups and downs from block to block are \
          in these \
          intervals; pairing takes them out of the ratios above.</p>{}\n\
-         <div class=\"scroll\"><table><thead><tr><th>variant</th><th>req/s</th><th>ratio (95 \
-         %)</th>\
-         <th>verdict</th><th>CPU \
-         \u{b5}s/req</th><th>MB/worker</th><th>p50</th><th>p99</th><th>start</th>\
+         <div class=\"scroll\"><table><thead><tr><th>variant</th><th class=\"n\">req/s</th>\
+         <th class=\"n\">ratio (95 %)</th><th>verdict</th><th class=\"n\">CPU \u{b5}s/req</th>\
+         <th class=\"n\">MB/worker</th><th class=\"n\">p50</th><th class=\"n\">p99</th>\
+         <th class=\"n\">start</th>\
          <th>checks</th></tr></thead><tbody>{rows}</tbody></table></div>\
          <p class=\"note\">Open a row to see the blocks and slices that its numbers come \
-         from.</p>\n\
+         from. MB is PSS; a pale p50 or p99 had too few answers in a block for a ratio; start is \
+         until the first good answer.</p>\n\
          <h3>Response time in this closed loop</h3>\
          <p class=\"note\">A saturated server with N connections answers after N / rate on \
          average, whatever \
-         it does: compare the shapes, not the levels.</p>{}</section>\n",
+         it does: compare the shapes, not the levels. To the right: the share of answers that came \
+         within that \
+         time.</p>{}</section>\n",
         headline(group),
         forest(group, effect),
         bars(group),
         curves(group),
         name = escape(&group.name),
         base = escape(&group.baseline),
-        effect = three(100.0 * effect),
+        effect = short(100.0 * effect),
     )
 }
 
@@ -82,9 +95,11 @@ fn section(group: &GroupFinding, effect: f64) -> String {
 fn headline(group: &GroupFinding) -> String {
     let say = |row: &Row| {
         let words = match (row.verdict, row.ratio) {
-            (Some(Verdict::Faster), Some(r)) => format!("is <b>{}</b> as fast", ratio(r.value)),
-            (Some(Verdict::Slower), Some(r)) => format!("is <b>{}</b> as fast", ratio(r.value)),
+            (Some(Verdict::Faster | Verdict::Slower), Some(r)) => {
+                format!("is {}<b>{}</b> as fast", bound(group, row), ratio(r.value))
+            }
             (Some(Verdict::Equivalent), _) => "is <b>equivalent</b>".to_owned(),
+            (Some(Verdict::NoClaim { because }), _) => format!("<b>no claim</b> ({because})"),
             (Some(_), _) => "is <b>undecided</b>".to_owned(),
             (None, _) => escape(&format!("has {}", verdict_words(row))),
         };
@@ -94,6 +109,14 @@ fn headline(group: &GroupFinding) -> String {
     let variants = group.rows.iter().filter(|row| row.role == Role::Variant);
     let said: Vec<String> = variants.map(say).collect();
     format!("Against {}: {}", escape(&group.baseline), said.join(" "))
+}
+
+fn bound(group: &GroupFinding, row: &Row) -> &'static str {
+    match held_back(group, row) {
+        Ordering::Greater => "at least ",
+        Ordering::Less => "at most ",
+        Ordering::Equal => "",
+    }
 }
 
 fn table_row(group: &GroupFinding, row: &Row) -> String {
@@ -124,8 +147,8 @@ fn table_row(group: &GroupFinding, row: &Row) -> String {
          <td class=\"n\">{}</td><td>{}</td></tr>\
          <tr class=\"more\" hidden><td colspan=\"10\">{}</td></tr>",
         rate_words(row),
-        row.ratio.map_or_else(String::new, interval),
-        escape(&verdict_words(row)),
+        ratio_words(group, row),
+        verdict_cell(row),
         cell(row.cpu_us_per_request.map(|cpu| cpu.value)),
         cell(row.worker_mb),
         response(0.5),
@@ -135,6 +158,11 @@ fn table_row(group: &GroupFinding, row: &Row) -> String {
         details(group, row),
         class = verdict_class(row),
     )
+}
+
+fn verdict_cell(row: &Row) -> String {
+    let hint = hint(row).map_or_else(String::new, |hint| format!(" title=\"{hint}\""));
+    format!("<span{hint}>{}</span>", escape(&verdict_words(row)))
 }
 
 fn checks_cell(checks: &[CheckCount]) -> String {
@@ -172,6 +200,7 @@ fn details(group: &GroupFinding, row: &Row) -> String {
         let workers = row.workers.map_or_else(String::new, |n| format!(", {n} workers"));
         format!("all processes: {} MB PSS{workers}", three(mb))
     }));
+    facts.extend(hint(row).map(|hint| format!("undecided: {hint}")));
     let facts: String = facts.iter().map(|fact| format!("<li>{fact}</li>")).collect();
     let blocks: String = row
         .blocks
@@ -211,15 +240,9 @@ fn when_section(run: &Run) -> String {
     )
 }
 
-fn checks_section(findings: &Findings) -> String {
-    let failed = |code: &str| findings.checks.iter().find(|check| check.code == code);
-    let doubtful = |code: &str| code == "AA" && !findings.doubtful.is_empty();
-    let entry = |check: &crate::catalogue::Check| {
-        let (class, count) = match failed(check.code) {
-            Some(known) => ("failed", format!("{} \u{d7}: {}", known.count, escape(&known.detail))),
-            None if doubtful(check.code) => ("failed", "failed".to_owned()),
-            None => ("passed", "passed".to_owned()),
-        };
+fn checks_section(run: &Run, findings: &Findings) -> String {
+    let entry = |check: &Check| {
+        let (class, count) = check_state(run, findings, check.code);
         format!(
             "<details class=\"check {class}\" id=\"check-{code}\"><summary><b>{code}</b> {} \
              <span>{count}</span></summary><p>{}. {}</p></details>",
@@ -230,9 +253,49 @@ fn checks_section(findings: &Findings) -> String {
         )
     };
     let (bad, good): (Vec<_>, Vec<_>) =
-        CHECKS.iter().partition(|c| failed(c.code).is_some() || doubtful(c.code));
+        CHECKS.iter().partition(|c| check_state(run, findings, c.code).0 == "failed");
     let all: String = bad.into_iter().chain(good).map(entry).collect();
     format!("<section><h2>Checks</h2><div class=\"checks\">{all}</div></section>\n")
+}
+
+/// Class and words: a check that nothing was measured for has not been passed.
+fn check_state(run: &Run, findings: &Findings, code: &str) -> (&'static str, String) {
+    if let Some(known) = findings.checks.iter().find(|check| check.code == code) {
+        return ("failed", format!("{} \u{d7}: {}", known.count, escape(&known.detail)));
+    }
+    let controls = || findings.groups.iter().flat_map(|g| &g.rows).filter(|r| is_control(r));
+    let undecided = controls().filter(|row| !row.verdict.is_some_and(is_decided)).count();
+    let most = findings.groups.iter().map(|group| group.blocks).max().unwrap_or(0);
+    let open = |why: String| ("undecided", why);
+    match code {
+        "AA" if !findings.doubtful.is_empty() => ("failed", "failed".to_owned()),
+        "AA" if undecided > 0 => {
+            open(format!("not decided in {undecided} of {}", groups(controls().count())))
+        }
+        "P1" => ("passed", "passed".to_owned()),
+        _ if most == 0 => open("not measured: no finished block".to_owned()),
+        "W1" if run.manifest.load.rounds < 2 => open("needs two rounds a block".to_owned()),
+        "D1" if most < TREND_BLOCKS => open(format!("needs {TREND_BLOCKS} blocks")),
+        "D2" if most < MODES_BLOCKS => open(format!("needs {MODES_BLOCKS} blocks")),
+        _ => ("passed", "passed".to_owned()),
+    }
+}
+
+/// Kendall's test cannot reach 0.1 % with fewer.
+const TREND_BLOCKS: usize = 7;
+const MODES_BLOCKS: usize = 15;
+
+fn is_control(row: &Row) -> bool {
+    row.role == Role::Control
+}
+
+/// An A/A pair that came out neither different nor equivalent has still not differed.
+fn is_decided(verdict: Verdict) -> bool {
+    !matches!(verdict, Verdict::NoClaim { .. })
+}
+
+fn groups(number: usize) -> String {
+    format!("{number} group{}", if number == 1 { "" } else { "s" })
 }
 
 fn machine_section(run: &Run) -> String {

@@ -12,8 +12,8 @@ mod text;
 
 pub use csv::csv;
 pub use findings::{
-    BlockPoint, CheckCount, CurvePoint, Estimate, Findings, GroupFinding, Response, Role, Row,
-    Verdict,
+    BlockPoint, CheckCount, Client, CurvePoint, Estimate, Findings, GroupFinding, Response, Role,
+    Row, Verdict,
 };
 pub use html::html;
 pub use json::{SCHEMA, json};

@@ -4,9 +4,9 @@ use drom_store::{Block, Run, Slice};
 
 use crate::{
     GroupFinding, Role, Row, Verdict,
-    format::{ms, rate, time},
+    format::{rate, time},
     svg::{LogAxis, Svg, escape, short},
-    text::{interval, rate_words, verdict_words},
+    text::{rate_words, ratio_words, verdict_words},
 };
 
 /// Ratios against the baseline on a log axis, with the band of ±effect around 1.
@@ -19,7 +19,7 @@ pub fn forest(group: &GroupFinding, effect: f64) -> String {
     let ticks = axis.ticks(7);
     let mut out = String::from("<div class=\"plot\">");
     for row in rows {
-        let value = row.ratio.map_or_else(|| "-".to_owned(), interval);
+        let value = if row.ratio.is_some() { ratio_words(group, row) } else { "-".to_owned() };
         let svg = forest_strip(row, &axis, &ticks, band);
         out += &strip(
             &row.variant,
@@ -92,7 +92,7 @@ pub fn curves(group: &GroupFinding) -> String {
         .ticks(6)
         .into_iter()
         .map(|(value, share)| {
-            format!("<span style=\"bottom:{}%\">{}</span>", short(100.0 * share), ms(value))
+            format!("<span style=\"bottom:{}%\">{}</span>", short(100.0 * share), tick_ms(value))
         })
         .collect();
     let below: String = shown
@@ -170,20 +170,18 @@ fn strip(name: &str, svg: &str, value: &str, class: &str) -> String {
     )
 }
 
+/// Where there is little room every second tick goes, but never the one at 1.
 fn tick_row(ticks: &[(f64, f64)], words: fn(f64) -> String) -> String {
-    let spans: String = ticks
-        .iter()
-        .map(|(value, share)| {
-            format!(
-                "<span style=\"left:{}%\">{}</span>",
-                short(100.0 * share),
-                escape(&words(*value))
-            )
-        })
-        .collect();
+    let kept = ticks.iter().position(|(value, _)| (value - 1.0).abs() < 1e-9).unwrap_or(0);
+    let span = |(index, (value, share)): (usize, &(f64, f64))| {
+        let minor = if index.abs_diff(kept) % 2 == 1 { " class=\"minor\"" } else { "" };
+        let (left, words) = (short(100.0 * share), escape(&words(*value)));
+        format!("<span{minor} style=\"left:{left}%\">{words}</span>")
+    };
+    let spans: String = ticks.iter().enumerate().map(span).collect();
     format!(
-        "<div class=\"strip axis\"><span class=\"name\"></span><div \
-            class=\"ticks\">{spans}</div><span class=\"value\"></span></div>"
+        "<div class=\"strip axis\"><span class=\"name\"></span><div class=\"ticks\">{spans}</div>\
+         <span class=\"value\"></span></div>"
     )
 }
 
@@ -204,6 +202,7 @@ pub fn verdict_class(row: &Row) -> &'static str {
         (_, Some(Verdict::Faster)) => "is-faster",
         (_, Some(Verdict::Slower)) => "is-slower",
         (_, Some(Verdict::Equivalent)) => "is-equivalent",
+        (_, Some(Verdict::NoClaim { .. })) => "is-none",
         _ => "is-open",
     }
 }
@@ -215,6 +214,15 @@ fn role_class(row: &Row) -> &'static str {
 fn short_percent(quantile: f64) -> String {
     // 99.99 has four digits that matter.
     short(100.0 * quantile)
+}
+
+/// `10 ms`, `200 \u{b5}s`.
+fn tick_ms(value: f64) -> String {
+    match value {
+        v if v >= 999.5 => format!("{} s", plain(v / 1e3)),
+        v if v >= 0.9995 => format!("{} ms", plain(v)),
+        v => format!("{} \u{b5}s", plain(1e3 * v)),
+    }
 }
 
 /// A tick's value without the zeros that mean nothing.
@@ -230,6 +238,20 @@ fn plain(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ticks_have_no_digits_that_mean_nothing() {
+        let words = [(2_000.0, "2 s"), (10.0, "10 ms"), (1.0, "1 ms"), (0.2, "200 \u{b5}s")];
+        words.iter().for_each(|(value, text)| assert_eq!(tick_ms(*value), *text));
+    }
+
+    #[test]
+    fn the_tick_at_one_stays_where_there_is_little_room() {
+        let ticks = [0.1, 0.3, 1.0].map(|value| (value, value));
+        let row = tick_row(&ticks, plain);
+        assert_eq!(row.matches("class=\"minor\"").count(), 1);
+        assert!(row.contains("<span class=\"minor\" style=\"left:30%\">0.3</span>"), "{row}");
+    }
 
     #[test]
     fn ticks_far_below_one_stay_apart() {

@@ -1,31 +1,42 @@
 //! The terminal: one aligned table per group, then the checks that failed and what they mean.
 
+use std::cmp::Ordering;
+
 use drom_store::{Manifest, Run};
 
 use crate::{
-    Estimate, Findings, GroupFinding, Role, Row,
+    Client, Findings, GroupFinding, Role, Row, Verdict,
     catalogue::check,
-    format::{rate, ratio, three, time},
+    format::{interval, rate, three, time, two},
+    svg::short,
 };
 
-/// Colours, or none for a pipe.
+/// Colours, or none for a pipe; lines of any length where there is no width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     pub colours: bool,
+    pub width: Option<usize>,
+}
+
+impl Style {
+    /// For a file, a pipe or a page.
+    pub const PLAIN: Self = Self { colours: false, width: None };
 }
 
 #[must_use]
 pub fn text(run: &Run, findings: &Findings, style: Style) -> String {
     let manifest = &run.manifest;
-    let mut out = format!("{}\n{}\n", bold(&manifest.title, style), subtitle(run));
+    let mut out = format!("{}\n{}\n", bold(&manifest.title, style), folded(&subtitle(run), style));
     for line in warnings(run, findings) {
-        out += &format!("{}\n", paint(&format!("! {line}"), "33", style));
+        out += &format!("{}\n", paint(&folded(&format!("! {line}"), style), "33", style));
     }
     for group in &findings.groups {
-        out += &format!("\n{}\n", heading(group, manifest, style));
+        let heading = folded(&heading(group, manifest), style);
+        out += &format!("\n{}\n", heading.replacen(&group.name, &bold(&group.name, style), 1));
         out += &table(group, style);
+        out += &undecided(group, style);
     }
-    out += &legend(findings);
+    out += &legend(findings, style);
     out
 }
 
@@ -37,12 +48,13 @@ pub fn markdown(run: &Run, findings: &Findings) -> String {
         out += &format!("\n**{line}**\n");
     }
     for group in &findings.groups {
-        out += &format!("\n## {}\n\n", heading(group, &run.manifest, Style { colours: false }));
-        let cells = group.rows.iter().map(cells);
+        out += &format!("\n## {}\n\n", heading(group, &run.manifest));
+        let cells = group.rows.iter().map(|row| cells(group, row));
         out += &format!("| {} |\n|---|--:|--:|---|--:|--:|---|\n", HEAD.join(" | "));
         cells.for_each(|cells| out += &format!("| {} |\n", cells.join(" | ")));
+        out += &undecided(group, Style::PLAIN);
     }
-    out += &legend(findings).replace("\n  ", "\n- ");
+    out += &legend(findings, Style::PLAIN).replace("\n  ", "\n- ");
     out
 }
 
@@ -87,6 +99,7 @@ pub fn subtitle(run: &Run) -> String {
 pub fn warnings(run: &Run, findings: &Findings) -> Vec<String> {
     let mut lines: Vec<String> =
         findings.doubtful.iter().map(|why| format!("DOUBTFUL RUN (AA): {why}")).collect();
+    lines.extend(findings.wrong.iter().map(|who| format!("WRONG ANSWERS (L4): {who}")));
     let flags = run.manifest.flags.iter();
     lines.extend(flags.map(|flag| format!("{}: {}", flag.code, flag.detail)));
     let skipped = run.manifest.skipped.iter();
@@ -101,27 +114,51 @@ pub fn warnings(run: &Run, findings: &Findings) -> Vec<String> {
     lines
 }
 
-fn heading(group: &GroupFinding, manifest: &Manifest, style: Style) -> String {
+fn heading(group: &GroupFinding, manifest: &Manifest) -> String {
     let floor = group.noise_floor.map_or_else(String::new, |floor| {
         format!(", noise floor \u{b1}{} % (A/A)", three(100.0 * floor))
     });
     format!(
-        "{}: {} blocks against {}, smallest effect of interest {} %{floor}",
-        bold(&group.name, style),
-        group.blocks,
+        "{}: {} against {}, smallest effect of interest {} %{floor}",
+        group.name,
+        blocks(group.blocks),
         group.baseline,
-        three(100.0 * manifest.effect)
+        short(100.0 * manifest.effect)
     )
 }
 
+/// One table, or several below each other where the terminal is too narrow for one.
 fn table(group: &GroupFinding, style: Style) -> String {
     let mut lines = vec![HEAD.map(str::to_owned)];
-    lines.extend(group.rows.iter().map(cells));
+    lines.extend(group.rows.iter().map(|row| cells(group, row)));
     let width = |column: usize| lines.iter().map(|l| l[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    let tables = packed(&widths, style.width.unwrap_or(usize::MAX));
+    let tables = tables.iter().map(|shown| some_columns(&lines, &widths, shown, style));
+    tables.collect::<Vec<_>>().join("\n")
+}
+
+/// Which columns stand in which table: as many as fit, the first one in each.
+fn packed(widths: &[usize], most: usize) -> Vec<Vec<usize>> {
+    let first = widths[0] + 2;
+    let (mut tables, mut used) = (vec![vec![0]], first);
+    for (column, width) in widths.iter().enumerate().skip(1) {
+        if used + width + 2 > most && used > first {
+            tables.push(vec![0]);
+            used = first;
+        }
+        let table = tables.last_mut().expect("there is a first one");
+        table.push(column);
+        used += width + 2;
+    }
+    tables
+}
+
+fn some_columns(lines: &[[String; 7]], widths: &[usize], shown: &[usize], style: Style) -> String {
     let mut out = String::new();
     for (index, line) in lines.iter().enumerate() {
-        let cells = line.iter().enumerate().map(|(column, cell)| {
+        let cells = shown.iter().map(|&column| {
+            let cell = &line[column];
             let gap = " ".repeat(widths[column] - cell.chars().count());
             let right = matches!(column, 1 | 2 | 4 | 5);
             let padded = if right { format!("{gap}{cell}") } else { format!("{cell}{gap}") };
@@ -130,24 +167,57 @@ fn table(group: &GroupFinding, style: Style) -> String {
         let joined = cells.collect::<Vec<_>>().join("  ");
         out += &format!("  {}\n", joined.trim_end());
         if index == 0 {
-            let rule = widths.iter().map(|w| "\u{2500}".repeat(*w)).collect::<Vec<_>>();
+            let rule = shown.iter().map(|&at| "\u{2500}".repeat(widths[at])).collect::<Vec<_>>();
             out += &format!("  {}\n", rule.join("\u{2500}\u{2500}"));
         }
     }
     out
 }
 
-fn cells(row: &Row) -> [String; 7] {
+fn cells(group: &GroupFinding, row: &Row) -> [String; 7] {
     let checks: Vec<String> = row.checks.iter().map(check_word).collect();
     [
         row.variant.clone(),
         rate_words(row),
-        row.ratio.map_or_else(String::new, interval),
-        verdict_words(row),
+        ratio_words(group, row),
+        short_verdict(row),
         row.cpu_us_per_request.map_or_else(|| "-".to_owned(), |cpu| three(cpu.value)),
         row.worker_mb.map_or_else(|| "-".to_owned(), three),
         if checks.is_empty() { "ok".to_owned() } else { checks.join(" ") },
     ]
+}
+
+/// What would decide the open ones.
+fn undecided(group: &GroupFinding, style: Style) -> String {
+    let hint = |row: &Row| {
+        let line = match row.verdict {
+            Some(Verdict::NoClaim { because }) => format!("  no claim: {}, {because}", row.variant),
+            _ => format!("  undecided: {}, {}", row.variant, hint(row)?),
+        };
+        Some(folded(&line, style) + "\n")
+    };
+    let hints: String = group.rows.iter().filter_map(hint).collect();
+    if hints.is_empty() { hints } else { format!("\n{hints}") }
+}
+
+/// Lines of at most the terminal's width, broken between words; what follows is indented.
+fn folded(text: &str, style: Style) -> String {
+    let Some(width) = style.width else { return text.to_owned() };
+    let indent = text.len() - text.trim_start().len();
+    let (mut out, mut column) = (" ".repeat(indent), indent);
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if column > indent && column + 1 + length > width {
+            out += &format!("\n{}", " ".repeat(indent + 2));
+            column = indent + 2;
+        } else if column > indent {
+            out.push(' ');
+            column += 1;
+        }
+        out += word;
+        column += length;
+    }
+    out
 }
 
 fn check_word(check: &crate::CheckCount) -> String {
@@ -158,11 +228,53 @@ fn check_word(check: &crate::CheckCount) -> String {
     }
 }
 
-/// `3.21× (3.10 to 3.33)`.
+/// The ratio of a row; `≥` or `≤` where the client held one side back more than the other.
 #[must_use]
-pub fn interval(estimate: Estimate) -> String {
-    let bare = |value: f64| ratio(value).replace('\u{d7}', "");
-    format!("{} ({} to {})", ratio(estimate.value), bare(estimate.low), bare(estimate.high))
+pub fn ratio_words(group: &GroupFinding, row: &Row) -> String {
+    let Some(ratio) = row.ratio else { return String::new() };
+    let bound = match held_back(group, row) {
+        Ordering::Greater => "\u{2265} ",
+        Ordering::Less => "\u{2264} ",
+        Ordering::Equal => "",
+    };
+    format!("{bound}{}", interval(ratio))
+}
+
+/// Which side of a ratio the client held back: `Greater` for the variant, so that the true ratio is
+/// the one shown or greater.
+#[must_use]
+pub fn held_back(group: &GroupFinding, row: &Row) -> Ordering {
+    let baseline = group.rows.iter().find(|row| row.role == Role::Baseline);
+    let compared = baseline.map(|baseline| row.client.cmp(&baseline.client));
+    compared.filter(|_| row.role == Role::Variant).unwrap_or(Ordering::Equal)
+}
+
+/// How much longer would decide it.
+#[must_use]
+pub fn hint(row: &Row) -> Option<String> {
+    match row.verdict? {
+        Verdict::Inconclusive { more_blocks: Some(more), more_s: Some(s) }
+            if row.role == Role::Variant =>
+        {
+            Some(format!("about {} would decide it ({})", more_blocks(more), time(s)))
+        }
+        _ => None,
+    }
+}
+
+fn more_blocks(number: usize) -> String {
+    // Two digits are all that a guess bears.
+    format!("{} more block{}", two(number), if number == 1 { "" } else { "s" })
+}
+
+/// For a table: the reason stands below it.
+fn short_verdict(row: &Row) -> String {
+    match row.verdict {
+        Some(verdict @ Verdict::NoClaim { .. }) if row.role == Role::Variant => {
+            verdict.word().to_owned()
+        }
+        _ => verdict_words(row),
+    }
 }
 
 /// The verdict in words, the roles of baseline and control included.
@@ -172,12 +284,15 @@ pub fn verdict_words(row: &Row) -> String {
         (Role::Baseline, _) => "baseline".to_owned(),
         (Role::Control, Some(verdict)) => format!("A/A: {}", verdict.word()),
         (_, Some(verdict)) => verdict.to_string(),
-        // Such a variant has no rate, so that its blocks do not count either.
-        (_, None) if row.checks.iter().any(|check| check.code == "L4") => {
-            "no claim: wrong answers".to_owned()
-        }
+        (Role::Control, None) => format!("A/A: not decided ({})", blocks(row.blocks.len())),
         (_, None) => format!("too few blocks ({})", row.blocks.len()),
     }
+}
+
+/// `1 block`, `3 blocks`.
+#[must_use]
+pub fn blocks(number: usize) -> String {
+    format!("{number} block{}", if number == 1 { "" } else { "s" })
 }
 
 /// `31,850`, `≥ 31,850`; `-` without a single good answer.
@@ -186,25 +301,24 @@ pub fn rate_words(row: &Row) -> String {
     if row.rps.value <= 0.0 {
         return "-".to_owned();
     }
-    format!("{}{}", if row.at_least { "\u{2265} " } else { "" }, rate(row.rps.value))
+    format!("{}{}", if row.client > Client::Free { "\u{2265} " } else { "" }, rate(row.rps.value))
 }
 
-fn legend(findings: &Findings) -> String {
+fn legend(findings: &Findings, style: Style) -> String {
     let mut out = String::new();
     let robust = findings.groups.iter().flat_map(|g| g.rows.iter().map(move |row| (g, row)));
     for (group, row) in robust {
         if let Some(estimate) = row.robust_ratio {
-            let words = interval(estimate);
-            out += &format!(
-                "\n  heavy tail: {} {}: Hodges-Lehmann gives {words}",
-                group.name, row.variant
-            );
+            let (words, group, who) = (interval(estimate), &group.name, &row.variant);
+            let line = format!("  heavy tail: {group} {who}: Hodges-Lehmann gives {words}");
+            out += &format!("\n{}", folded(&line, style));
         }
     }
     for failed in &findings.checks {
         let Some(check) = check(&failed.code) else { continue };
-        out +=
-            &format!("\n  {} {}: {} (e.g. {})", check.code, check.name, check.says, failed.detail);
+        let (code, name, says) = (check.code, check.name, check.says);
+        let line = format!("  {code} {name}: {says} (e.g. {})", failed.detail);
+        out += &format!("\n{}", folded(&line, style));
     }
     if out.is_empty() { out } else { format!("\nChecks that failed{}\n", out) }
 }
@@ -213,6 +327,7 @@ fn tint(column: usize, cell: &str, padded: &str, style: Style) -> String {
     let colour = match (column, cell) {
         (3, "faster") => "32",
         (3, "slower") => "31",
+        (3, text) if text.starts_with("no claim") => "1;31",
         (3, "equivalent") => "36",
         (3, text) if text.starts_with("inconclusive") => "33",
         (3, "baseline") | (6, "ok") => "2",

@@ -2,7 +2,7 @@
 //! false positives, power, and what stopping by Stein's rule costs. METHODOLOGY.md quotes these
 //! figures.
 
-use drom_stats::{Interval, Paired, Rng, blocks_needed, hodges_lehmann, holm};
+use drom_stats::{Interval, Paired, Rng, blocks_needed, confidence_sequence, hodges_lehmann, holm};
 
 const RUNS: usize = 4_000;
 
@@ -130,4 +130,24 @@ fn share(count: usize) -> f64 {
 
 fn report(what: &str, count: usize) {
     println!("{what}: {:.1} %", 100.0 * share(count));
+}
+
+#[test]
+fn watching_after_every_block_is_safe_with_the_sequence_and_not_with_t() {
+    let mut rng = Rng::new(44);
+    let (mut watched, mut peeked) = (0, 0);
+    for _ in 0..RUNS {
+        let d = differences(&mut rng, 40, 0.0, 0.0);
+        let looks = || (6..=40).map(|blocks| &d[..blocks]);
+        watched +=
+            usize::from(looks().any(|d| {
+                !covers(confidence_sequence(d, 0.05).expect("six or more").interval, 0.0)
+            }));
+        peeked +=
+            usize::from(looks().any(|d| Paired::new(d).expect("six or more").p_different() < 0.05));
+    }
+    report("different in any of 35 looks, confidence sequence", watched);
+    report("different in any of 35 looks, t", peeked);
+    assert!(share(watched) <= 0.085, "{}", share(watched));
+    assert!(share(peeked) >= 0.15, "{}", share(peeked));
 }

@@ -171,6 +171,16 @@ pub fn list(root: &Path) -> Result<(Vec<Listed>, Vec<Error>), Error> {
     Ok((runs, damaged))
 }
 
+/// Plan and blocks of the last `most` runs of the plan of this name, without their histograms;
+/// what cannot be read is no history.
+#[must_use]
+pub fn earlier(root: &Path, plan: &str, most: usize) -> Vec<(Manifest, Vec<Block>)> {
+    let Ok((runs, _)) = list(root) else { return Vec::new() };
+    let of_plan = runs.into_iter().rev().filter(|run| run.manifest.name == plan);
+    let with_blocks = |run: Listed| Some((run.manifest, read_blocks(&run.folder).ok()?));
+    of_plan.filter_map(with_blocks).take(most).collect()
+}
+
 fn listed(folder: PathBuf) -> Result<Listed, Error> {
     let manifest = read_manifest(&folder)?;
     let blocks = read_blocks(&folder)?.len();

@@ -1,13 +1,13 @@
 #!/usr/bin/perl
 # A guest book as many sites had one: CGI.pm form, DBI on SQLite, HTML out. The database lies in the folder
-# that LADDER_DATA names.
+# that LADDER_DATA names, or else in one of this user's own among the temporary files.
 use strict;
 use warnings;
 use CGI ();
 use DBI ();
 
 my $q = CGI->new;
-my $folder = $ENV{LADDER_DATA} or die "LADDER_DATA does not name a folder\n";
+my $folder = $ENV{LADDER_DATA} || own_folder();
 my $dbh = DBI->connect("dbi:SQLite:dbname=$folder/guestbook.db", '', '',
     { RaiseError => 1, AutoCommit => 1 });
 $dbh->sqlite_busy_timeout(5_000);
@@ -31,3 +31,13 @@ for my $entry (@$entries) {
     print "<li><b>$who</b>: $what</li>\n";
 }
 print "</ul>\n";
+
+# A folder that somebody else made, or can write to, is not trusted.
+sub own_folder {
+    my $own = ($ENV{TMPDIR} || '/tmp') . "/drom-guestbook-$>";
+    mkdir $own, 0700;
+    my ($mode, $owner) = (lstat $own)[2, 4];
+    die "$own is not a folder of this user's alone; set LADDER_DATA to one\n"
+        unless -d _ && $owner == $> && !($mode & 022);
+    return $own;
+}

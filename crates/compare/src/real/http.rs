@@ -40,13 +40,7 @@ fn read_answer(stream: &mut impl Read, method: &str) -> Result<Reply, String> {
     let mut reply = Reply { status: 0, content_type: String::new(), body: Vec::new() };
     let (mut raw, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
     loop {
-        let length = stream.read(&mut buffer).map_err(|e| match e.kind() {
-            // What a socket's read timeout is called depends on the system.
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                "it took the connection but did not answer in time".to_owned()
-            }
-            _ => e.to_string(),
-        })?;
+        let length = read_some(stream, &mut buffer)?;
         if length == 0 {
             answer.end().map_err(|fault| format!("{fault:?} answer"))?;
             return Ok(reply);
@@ -75,6 +69,22 @@ fn read_answer(stream: &mut impl Read, method: &str) -> Result<Reply, String> {
     }
 }
 
+/// A process that was stopped, traced or frozen gets EINTR from a socket with a timeout, whatever
+/// its signal handlers ask for: that is no fault of the server.
+fn read_some(stream: &mut impl Read, buffer: &mut [u8]) -> Result<usize, String> {
+    loop {
+        match stream.read(buffer) {
+            Ok(length) => return Ok(length),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            // What a socket's read timeout is called depends on the system.
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return Err("it took the connection but did not answer in time".to_owned());
+            }
+            Err(e) => return Err(e.to_string()),
+        }
+    }
+}
+
 fn content_type(raw: &[u8]) -> String {
     let text = String::from_utf8_lossy(raw);
     let named = |line: &str| {
@@ -96,6 +106,22 @@ mod tests {
         let reply = read_answer(&mut &bytes[..], "GET").expect("well formed");
         assert_eq!((reply.status, reply.content_type.as_str()), (200, "text/plain"));
         assert_eq!(reply.body, b"hello world");
+    }
+
+    #[test]
+    fn an_interrupted_read_is_read_again() {
+        struct Interrupted<'a>(bool, &'a [u8]);
+        impl Read for Interrupted<'_> {
+            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                if std::mem::replace(&mut self.0, true) {
+                    return self.1.read(buffer);
+                }
+                Err(ErrorKind::Interrupted.into())
+            }
+        }
+        let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        let reply = read_answer(&mut Interrupted(false, bytes), "GET");
+        assert_eq!(reply.map(|reply| reply.body), Ok(b"ok".to_vec()));
     }
 
     #[test]

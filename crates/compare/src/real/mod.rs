@@ -124,6 +124,8 @@ impl Servers for RealWorld {
     }
 }
 
+const CEILING_TRIALS: usize = 3;
+
 impl Load for RealWorld {
     fn slice(&mut self, order: &Order<'_>, stop: &AtomicBool) -> Result<Outcome, String> {
         let address = self.server(order.server).address();
@@ -143,14 +145,19 @@ impl Load for RealWorld {
         })
     }
 
+    /// The best of some trials: what disturbs the machine only makes the ceiling look lower.
     fn ceiling_rps(&mut self, order: &Ceiling, stop: &AtomicBool) -> Result<f64, String> {
         let server = self.null_server()?;
         let plan = drom_load::Plan {
             warmup: Duration::from_millis(100),
-            ..self.plan(server.target(), order.connections, order.window)
+            ..self.plan(server.target(), order.connections, order.window / 2)
         };
-        let outcome = drom_load::run(&plan, stop, &mut |_| {}).map_err(|e| e.to_string())?;
-        Ok(outcome.rate_rps())
+        let mut highest = 0.0_f64;
+        for _ in 0..CEILING_TRIALS {
+            let outcome = drom_load::run(&plan, stop, &mut |_| {}).map_err(|e| e.to_string())?;
+            highest = highest.max(outcome.rate_rps());
+        }
+        Ok(highest)
     }
 }
 

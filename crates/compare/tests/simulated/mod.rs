@@ -25,6 +25,7 @@ use drom_store::{Block, End, Fact, Manifest};
 pub enum Fault {
     None,
     SlowClient,
+    BusyClient,
     MissingConnections,
     WrongBody,
     ServerErrors,
@@ -49,6 +50,7 @@ pub struct SimWorld {
     pub speed: BTreeMap<String, f64>,
     pub start_sd: f64,
     pub slice_sd: f64,
+    pub environment_sd: f64,
     /// Starts and stops so far, and the most servers alive at once.
     pub starts: usize,
     pub alive_most: usize,
@@ -81,6 +83,7 @@ impl SimWorld {
             speed: BTreeMap::from([("a".to_owned(), 10_000.0), ("b".to_owned(), 10_000.0)]),
             start_sd: 0.015,
             slice_sd: 0.015,
+            environment_sd: 0.04,
             starts: 0,
             alive_most: 0,
             interrupt_after: None,
@@ -104,8 +107,8 @@ impl SimWorld {
         self.now_s += seconds;
         self.counters.total_s += 2.0 * seconds;
         // AR(1), sd 4 %, as in the simulations that the protocol was chosen by.
-        self.environment =
-            0.9 * self.environment + 0.04 * (1.0_f64 - 0.81).sqrt() * self.rng.normal();
+        let step = self.environment_sd * (1.0_f64 - 0.81).sqrt() * self.rng.normal();
+        self.environment = 0.9 * self.environment + step;
     }
 
     fn hits(&self, name: &str, fault: Fault) -> bool {
@@ -130,6 +133,7 @@ impl SimWorld {
         let all = outcome.sent;
         match self.fault {
             Fault::SlowClient => outcome.thread_cpu = vec![outcome.duration.mul_f64(0.97)],
+            Fault::BusyClient => outcome.thread_cpu = vec![outcome.duration.mul_f64(0.8)],
             Fault::Throttling => self.counters.throttled_s += 0.1 * seconds,
             Fault::NoisyNeighbour => self.counters.busy_s += 0.6 * seconds,
             Fault::ClockJump => self.wall_offset_s += 3.0,
@@ -327,8 +331,8 @@ impl Experiment {
 pub fn plan(settings: &str, load: &str) -> Plan {
     let text = format!(
         "name = \"sim\"\nbaseline = \"a\"\n{settings}\n[load]\n{load}\n\
-         [[variant]]\nname = \"a\"\ncommand = [\"a\"]\nurl = \"/\"\n\
-         [[variant]]\nname = \"b\"\ncommand = [\"b\"]\nurl = \"/\"\n"
+         [[variant]]\nname = \"a\"\ncommand = [\"a\", \"{{port}}\"]\nurl = \"/\"\n\
+         [[variant]]\nname = \"b\"\ncommand = [\"b\", \"{{port}}\"]\nurl = \"/\"\n"
     );
     Plan::parse(&text, Path::new("/"), Path::new("/drom")).expect("a good plan")
 }

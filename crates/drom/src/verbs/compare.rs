@@ -1,6 +1,7 @@
 //! `drom compare`: flags, progress on stderr, Ctrl-C; the work is in the rooms below.
 
 mod interrupt;
+mod preview;
 
 use std::{
     env,
@@ -10,12 +11,12 @@ use std::{
 };
 
 use drom_compare::{Error, Plan, Progress, RealWorld, Sink};
-use drom_report::{Findings, Role, Verdict, format};
+use drom_report::{Findings, Role, Row, Verdict, format};
 use drom_stats::Latency;
-use drom_store::{Block, Manifest, Run, Writer};
+use drom_store::{Block, Group, Manifest, Run, Writer};
 
 use self::interrupt::STOP;
-use crate::exit::Exit;
+use crate::{exit::Exit, verbs::report::columns};
 
 /// Compare web servers: start them, interleave them, print ratios with intervals.
 ///
@@ -42,6 +43,9 @@ pub struct Args {
     /// Exit with 4 when a variant is slower than the baseline, 5 when that is not decided.
     #[arg(long)]
     gate: bool,
+    /// Only say what the plan would take and how precise it would be, from earlier runs of it.
+    #[arg(long, conflicts_with_all = ["json", "out", "gate"])]
+    preview: bool,
     /// Say every slice, also when stderr is no terminal.
     #[arg(long, short)]
     verbose: bool,
@@ -50,6 +54,7 @@ pub struct Args {
 const EXAMPLES: &str = "Examples:
   drom compare examples/ladder/ladder.toml           the price of each execution model
   drom compare --quick --json plan.toml | jq .findings
+  drom compare --preview plan.toml                   how long, how precise, nothing is started
   drom compare --gate plan.toml || echo not as fast";
 
 pub fn run(args: Args) -> Exit {
@@ -62,7 +67,7 @@ pub fn run(args: Args) -> Exit {
         }
         Err(error) => {
             eprintln!("drom compare: {error}");
-            if error.is_usage() { Exit::Usage } else { Exit::Failed }
+            exit_of_error(&error)
         }
     }
 }
@@ -71,6 +76,11 @@ fn compare(args: &Args) -> Result<Exit, Error> {
     let drom = env::current_exe().unwrap_or_else(|_| PathBuf::from("drom"));
     let plan = Plan::read(&args.plan, &drom)?;
     let plan = if args.quick { plan.quick() } else { plan };
+    let foretold = preview::lines(&plan, &drom_store::root());
+    if args.preview {
+        out(&foretold)?;
+        return Ok(Exit::Done);
+    }
     let seed = args.seed.or(plan.seed).unwrap_or_else(drom_observe::clock::monotonic_ns);
     match &args.out {
         Some(folder) => Writer::check(folder)?,
@@ -78,6 +88,7 @@ fn compare(args: &Args) -> Result<Exit, Error> {
     }
     interrupt::on_interrupt();
     let mut sink = Terminal::new(args);
+    sink.lasting(foretold.trim_end());
     let measured = {
         let mut world = RealWorld::new(&plan.load, plan.placement);
         let tool = concat!("drom ", env!("CARGO_PKG_VERSION"));
@@ -126,9 +137,20 @@ pub fn out(text: &str) -> Result<(), drom_store::Error> {
     }
 }
 
+fn exit_of_error(error: &Error) -> Exit {
+    match error {
+        Error::Answer { .. } | Error::DifferentAnswers { .. } => Exit::WrongAnswers,
+        error if error.is_usage() => Exit::Usage,
+        _ => Exit::Failed,
+    }
+}
+
 fn exit_of(args: &Args, findings: &Findings) -> Exit {
     let variants =
         || findings.groups.iter().flat_map(|g| &g.rows).filter(|row| row.role == Role::Variant);
+    if !findings.wrong.is_empty() {
+        return Exit::WrongAnswers;
+    }
     if !findings.doubtful.is_empty() {
         return Exit::Doubtful;
     }
@@ -138,9 +160,8 @@ fn exit_of(args: &Args, findings: &Findings) -> Exit {
     if variants().any(|row| row.verdict == Some(Verdict::Slower)) {
         return Exit::Worse;
     }
-    let open =
-        |verdict: &Option<Verdict>| matches!(verdict, None | Some(Verdict::Inconclusive { .. }));
-    if variants().any(|row| open(&row.verdict)) { Exit::Inconclusive } else { Exit::Done }
+    let open = |row: &Row| !matches!(row.verdict, Some(Verdict::Faster | Verdict::Equivalent));
+    if variants().any(open) { Exit::Inconclusive } else { Exit::Done }
 }
 
 /// Keeps the run on disk and tells the person who waits.
@@ -148,16 +169,22 @@ struct Terminal<'a> {
     args: &'a Args,
     writer: Option<Writer>,
     is_terminal: bool,
+    groups: Vec<Group>,
+    blocks: Vec<Block>,
 }
 
 impl<'a> Terminal<'a> {
     fn new(args: &'a Args) -> Self {
-        Self { args, writer: None, is_terminal: std::io::stderr().is_terminal() }
+        let is_terminal = std::io::stderr().is_terminal();
+        Self { args, writer: None, is_terminal, groups: Vec::new(), blocks: Vec::new() }
     }
 
     /// On a terminal one line is written over and over.
     fn passing(&self, line: &str) {
         if self.is_terminal {
+            // A line that wraps could not be wiped again.
+            let most = columns(libc::STDERR_FILENO).unwrap_or(80) - 1;
+            let line: String = line.chars().take(most).collect();
             eprint!("\r\u{1b}[K{line}");
         } else if self.args.verbose {
             eprintln!("{line}");
@@ -167,6 +194,18 @@ impl<'a> Terminal<'a> {
     fn lasting(&self, line: &str) {
         self.clear();
         eprintln!("{line}");
+    }
+
+    /// Ratios that may be watched while they come: no verdict, and nothing ends because of them.
+    fn show_so_far(&self, group: &str) {
+        let Some(group) = self.groups.iter().find(|told| told.name == group) else { return };
+        if !self.is_terminal && !self.args.verbose {
+            return;
+        }
+        for so_far in drom_compare::so_far(&self.blocks, group) {
+            let (variant, ratio) = (&so_far.variant, format::interval(so_far.ratio));
+            self.lasting(&format!("  so far, safe to watch: {variant} {ratio}"));
+        }
     }
 
     fn clear(&self) {
@@ -183,6 +222,7 @@ impl Sink for Terminal<'_> {
             None => Writer::create_in(Path::new(&drom_store::root()), manifest)?,
         };
         self.writer = Some(writer);
+        self.groups.clone_from(&manifest.groups);
         let ceiling = manifest.client_ceiling_rps.map_or_else(String::new, |rps| {
             format!("; this client reaches {} req/s against nothing", format::rate(rps))
         });
@@ -195,7 +235,9 @@ impl Sink for Terminal<'_> {
 
     fn block(&mut self, block: &Block, latencies: &[Latency]) -> Result<(), Error> {
         let writer = self.writer.as_mut().expect("begin comes before the first block");
-        Ok(writer.block(block, latencies)?)
+        writer.block(block, latencies)?;
+        self.blocks.push(block.clone());
+        Ok(())
     }
 
     fn progress(&mut self, progress: &Progress<'_>) {
@@ -217,6 +259,7 @@ impl Sink for Terminal<'_> {
             Progress::Block { group, block, of, elapsed_s } => {
                 let elapsed = format::time(*elapsed_s);
                 self.lasting(&format!("{group}: block {block} of {of} done ({elapsed})"));
+                self.show_so_far(group);
             }
             Progress::Planned { group, blocks, wanted } => {
                 // A quick run ends here, and its table says how many blocks are missing.

@@ -75,8 +75,8 @@ Examples:
   drom load http://127.0.0.1:8080/form --data 'name=Ann'
 
 Exit status: 0 measured; 1 could not be measured (no server, or no answer at all); 2 wrong flags or
-URL; 3 measured, but a self-check failed (the client was the limit, say); 130 stopped by Ctrl-C,
-what was measured so far is printed. Every figure is defined in docs/load.md.";
+URL; 3 measured, but the client was the limit; 6 measured, but another self-check failed; 130
+stopped by Ctrl-C, what was measured so far is printed. Every figure is defined in docs/load.md.";
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -175,8 +175,10 @@ fn exit(outcome: &Outcome, checks: &[Check]) -> Exit {
         Exit::Interrupted
     } else if outcome.answers() == 0 {
         Exit::Failed
-    } else if checks.iter().any(Check::spoils) {
+    } else if checks.iter().any(|check| check.spoils() && check.name != checks::CLIENT) {
         Exit::Doubtful
+    } else if checks.iter().any(Check::spoils) {
+        Exit::ClientLimited
     } else {
         Exit::Done
     }

@@ -50,10 +50,24 @@ pub fn run(args: Args) -> Exit {
     }
 }
 
-/// Colours only for a terminal, and never against `NO_COLOR`.
+/// Colours only for a terminal, and never against `NO_COLOR`; its width.
 pub fn style() -> Style {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    Style { colours: std::io::stdout().is_terminal() && !refused }
+    let is_terminal = std::io::stdout().is_terminal();
+    Style {
+        colours: is_terminal && !refused,
+        width: columns(libc::STDOUT_FILENO).filter(|_| is_terminal),
+    }
+}
+
+/// Columns of the terminal behind this descriptor.
+pub fn columns(descriptor: i32) -> Option<usize> {
+    // SAFETY: the zeroed winsize is a valid one; the kernel writes into it and nothing else.
+    let size = unsafe {
+        let mut size: libc::winsize = std::mem::zeroed();
+        (libc::ioctl(descriptor, libc::TIOCGWINSZ, &raw mut size) == 0).then_some(size)
+    };
+    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns >= 40)
 }
 
 fn render(args: &Args, run: &Run) -> Result<(), Error> {
@@ -84,7 +98,7 @@ fn list(root: &std::path::Path) -> Result<(), Error> {
     for run in runs {
         let state = if run.finished { "" } else { " (cut off)" };
         let when = drom_store::utc(run.manifest.started_unix_s);
-        let effect = format::three(100.0 * run.manifest.effect);
+        let effect = format::percent(run.manifest.effect);
         out(&format!(
             "{:width$}  {when}  {:>3} blocks  \u{b1}{effect} %  {}{state}\n",
             run.name, run.blocks, run.manifest.title

@@ -14,14 +14,23 @@ my $dbh;
 sub database {
     my $r = shift;
     return $dbh if $dbh && $dbh->ping;
-    my $folder = $r->subprocess_env('LADDER_DATA') || $ENV{LADDER_DATA}
-        or die "LADDER_DATA does not name a folder\n";
+    my $folder = $r->subprocess_env('LADDER_DATA') || $ENV{LADDER_DATA} || own_folder();
     $dbh = DBI->connect("dbi:SQLite:dbname=$folder/guestbook.db", '', '',
         { RaiseError => 1, AutoCommit => 1 });
     $dbh->sqlite_busy_timeout(5_000);
     $dbh->do('PRAGMA synchronous = OFF');
     $dbh->do('CREATE TABLE IF NOT EXISTS entry (id INTEGER PRIMARY KEY, name TEXT, message TEXT)');
     return $dbh;
+}
+
+# A folder that somebody else made, or can write to, is not trusted.
+sub own_folder {
+    my $own = ($ENV{TMPDIR} || '/tmp') . "/drom-guestbook-$>";
+    mkdir $own, 0700;
+    my ($mode, $owner) = (lstat $own)[2, 4];
+    die "$own is not a folder of this user's alone; set LADDER_DATA to one\n"
+        unless -d _ && $owner == $> && !($mode & 022);
+    return $own;
 }
 
 sub handler {
@@ -57,6 +66,6 @@ Ladder::Guestbook - cgi-bin/guestbook.pl as a handler
 =head1 DESCRIPTION
 
 The same page from the same database, for GET. The database lies in the folder that the environment
-variable C<LADDER_DATA> names.
+variable C<LADDER_DATA> names, or else in one of this user's own among the temporary files.
 
 =cut

@@ -1,11 +1,14 @@
 //! What a run checks about itself: one entry a check, with its evidence in words. Pure.
 //!
-//! A check that spoils the numbers makes the exit status 3; a warning only stands in the report.
+//! A check that spoils the numbers has an exit status, that of the client one of its own; a warning
+//! only stands in the report.
 
 use drom_load::{Outcome, Plan, client_limited};
 
 /// Little's law may be off by this much (compare with `METHODOLOGY`: 2 %).
 const LITTLE_MAX: f64 = 0.02;
+/// The check with an exit status of its own.
+pub const CLIENT: &str = "client";
 const STEAL_MAX: f64 = 0.01;
 /// Below this window the kernel's 10 ms ticks are too coarse to say anything of steal.
 const STEAL_WINDOW_MIN_S: f64 = 0.5;
@@ -90,7 +93,12 @@ fn little(plan: &Plan, outcome: &Outcome) -> Check {
 
 fn client(outcome: &Outcome) -> Check {
     let verdict = client_limited(outcome, None);
-    check("client", !verdict.limited, State::Failed, verdict.evidence)
+    let state = match (verdict.limited, verdict.near) {
+        (true, _) => State::Failed,
+        (false, true) => State::Warning,
+        (false, false) => State::Ok,
+    };
+    Check { name: CLIENT, state, evidence: verdict.evidence }
 }
 
 fn steal(outcome: &Outcome) -> Option<Check> {
@@ -152,7 +160,9 @@ mod tests {
         let idle = Outcome { accounted_time: Duration::from_millis(3_900), ..good() };
         assert_eq!(state(&idle, "little"), State::Failed);
         let pegged = Outcome { thread_cpu: vec![Duration::from_millis(990)], ..good() };
-        assert_eq!(state(&pegged, "client"), State::Failed);
+        assert_eq!(state(&pegged, CLIENT), State::Failed);
+        let busy = Outcome { thread_cpu: vec![Duration::from_millis(750)], ..good() };
+        assert_eq!(state(&busy, CLIENT), State::Warning);
         assert_eq!(state(&Outcome { steal_share: Some(0.02), ..good() }, "steal"), State::Warning);
     }
 }

@@ -187,7 +187,7 @@ pub fn si_count(rate: f64) -> String {
 /// Microseconds in the unit that fits.
 pub fn time_us(us: f64) -> String {
     match us {
-        _ if us < 999.5 => format!("{} us", significant(us)),
+        _ if us < 999.5 => format!("{} \u{b5}s", significant(us)),
         _ if us < 999_500.0 => format!("{} ms", significant(us / 1e3)),
         _ => format!("{} s", significant(us / 1e6)),
     }
@@ -222,8 +222,8 @@ mod tests {
             [count(0), count(999), count(1000), count(1234567)],
             ["0", "999", "1,000", "1,234,567"]
         );
-        assert_eq!(time_us(3.456), "3.46 us");
-        assert_eq!(time_us(99.96), "100 us");
+        assert_eq!(time_us(3.456), "3.46 \u{b5}s");
+        assert_eq!(time_us(99.96), "100 \u{b5}s");
         assert_eq!(time_us(999.6), "1.00 ms");
         assert_eq!(time_us(12_340.0), "12.3 ms");
         assert_eq!(time_us(10_000_000.0), "10.0 s");
