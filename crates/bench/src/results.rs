@@ -133,12 +133,13 @@ fn head(seed: u64, rounds: Rounds) -> String {
 }
 
 const METHOD: &str = "
-Client: wrk with one thread and keep-alive, on the same machine and free to run on every core. Both servers
-of a row are up at the same time, both were seen to answer 200 with the same body, neither writes an access
-log. Against httpd both have as many workers as there are connections (prefork holds a worker for each);
-against nginx and the floor both have two. On loopback drom and the floor ask for the Reno congestion control
-(docs/decisions/003); httpd and nginx get the machine's default, named above. The ratio is the geometric mean of the rounds' ratios, its
-interval Student's t over the rounds' logarithms. *Reached* is \"yes\" or \"no\" when the whole interval is.
+Client: wrk with one thread and keep-alive, on the same machine and free to run on every core. Both
+servers of a row are up at the same time, both were seen to answer 200 with the same body, neither
+writes an access log. Against httpd both have as many workers as there are connections (prefork
+holds a worker for each); against nginx and the floor both have two. On loopback drom and the floor
+ask for the Reno congestion control (docs/decisions/003); httpd and nginx get the machine's default,
+named above. The ratio is the geometric mean of the rounds' ratios, its interval Student's t over
+the rounds' logarithms. *Reached* is \"yes\" or \"no\" when the whole interval is.
 ";
 
 fn facts() -> Vec<(String, String)> {

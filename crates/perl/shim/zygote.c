@@ -7,6 +7,7 @@
  * perl goes on to compile the first line, in a process of its own.
  */
 #include "internal.h"
+#include <perliol.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -96,6 +97,91 @@ static XSPROTO(xs_wait)
     XSRETURN_EMPTY;
 }
 
+/* ---- the end of a child ------------------------------------------------------------------------
+ * perl_destruct frees the script and looks for objects to destroy. In a forked child every page it
+ * writes to for this is copied first, and the process is about to end anyway. So a look that only
+ * reads comes before: when no destructor could run and no handle waits to be closed, perl is told
+ * that nothing is to be cleaned up. Its END blocks have run by then, its handles are flushed. */
+
+#define CLASSES_MAX 16
+
+struct classes {
+    HV *known[CLASSES_MAX];
+    int count;
+};
+
+/* AUTOLOAD is called for DESTROY as for any method. */
+static int has_destructor(pTHX_ HV *stash, struct classes *without)
+{
+    for (int i = 0; i < without->count; i++)
+        if (without->known[i] == stash)
+            return 0;
+    if (gv_fetchmeth_pvn(stash, "DESTROY", 7, -1, 0)
+        || gv_fetchmeth_pvn(stash, "AUTOLOAD", 8, -1, 0))
+        return 1;
+    if (without->count < CLASSES_MAX)
+        without->known[without->count++] = stash;
+    return 0;
+}
+
+/* Layers whose flush leaves nothing for their close to do. */
+static int is_plain(pTHX_ PerlIO *file)
+{
+    static const char *const plain[] = { "unix", "perlio", "stdio", "utf8", "bytes", "crlf" };
+    for (PerlIOl *layer = file ? PerlIOBase(file) : NULL; layer; layer = layer->next) {
+        size_t i = 0;
+        while (i < C_ARRAY_LENGTH(plain) && (!layer->tab || strcmp(layer->tab->name, plain[i])))
+            i++;
+        if (i == C_ARRAY_LENGTH(plain))
+            return 0;
+    }
+    return 1;
+}
+
+/* A pipe is waited for when it is closed, a layer may have an end to write. */
+static int is_open(pTHX_ SV *io)
+{
+    PerlIO *in = IoIFP(io), *out = IoOFP(io);
+    PerlIO *const std_out = PerlIO_stdout(), *const std_err = PerlIO_stderr();
+    int is_standard = (!in || in == PerlIO_stdin() || in == std_out || in == std_err)
+        && (!out || out == std_out || out == std_err);
+    return !is_standard || !is_plain(aTHX_ in) || !is_plain(aTHX_ out);
+}
+
+static int frees_by_magic(SV *sv)
+{
+    for (MAGIC *mg = SvMAGIC(sv); mg; mg = mg->mg_moremagic)
+        if (mg->mg_type == PERL_MAGIC_ext && mg->mg_virtual && mg->mg_virtual->svt_free)
+            return 1;
+    return 0;
+}
+
+static int must_clean(pTHX_ SV *sv, struct classes *without)
+{
+    if (SvTYPE(sv) == SVt_PVIO)
+        return is_open(aTHX_ sv);
+    if (SvTYPE(sv) < SVt_PVMG || isGV_with_GP(sv))
+        return 0;
+    if (SvOBJECT(sv) && has_destructor(aTHX_ SvSTASH(sv), without))
+        return 1;
+    return SvTYPE(sv) != SVt_PVLV && SvMAGICAL(sv) && frees_by_magic(sv);
+}
+
+/* PL_threadhook: true keeps perl_destruct from cleaning up. */
+static int nothing_to_clean(pTHX)
+{
+    struct classes without = { { NULL }, 0 };
+    if (PL_exitlistlen)
+        return 0;
+    for (SV *arena = PL_sv_arenaroot; arena; arena = MUTABLE_SV(SvANY(arena))) {
+        SV *end = arena + SvREFCNT(arena); /* an arena's first head holds its size and the next */
+        for (SV *sv = arena + 1; sv < end; sv++)
+            if (SvTYPE(sv) != (svtype)SVTYPEMASK && SvREFCNT(sv) && must_clean(aTHX_ sv, &without))
+                return 0;
+    }
+    return 1;
+}
+
 EXTERN_C void boot_DynaLoader(pTHX_ CV *cv);
 
 static void boot(pTHX)
@@ -137,6 +223,7 @@ int drom_zygote(int argc, char **argv, char **env, const char *const *preload, d
     perl_construct(my_perl);
     PL_perl_destruct_level = 0;
     PL_exit_flags |= PERL_EXIT_DESTRUCT_END;
+    PL_threadhook = nothing_to_clean;
     if (!perl_parse(my_perl, boot, argc, argv, env))
         perl_run(my_perl);
     if (zygote.loaded)

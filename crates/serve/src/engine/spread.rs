@@ -17,8 +17,8 @@ use super::{Engine, connection::State};
 const SATURATED: f64 = 0.9;
 /// This much of a core must be free before connections go to a primary that sleeps.
 const FREE_CORES: f64 = 0.5;
-/// With fewer connections than these, each worker would get so few at a time that waking two costs more
-/// than half a core gains: more must be free.
+/// With fewer connections than these, each worker would get so few at a time that waking two costs
+/// more than half a core gains: more must be free.
 const FEW: usize = 16;
 const FREE_CORES_FEW: f64 = 0.7;
 /// Primaries that need this much of a core beyond what one fewer could give share evenly.
