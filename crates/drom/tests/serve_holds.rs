@@ -185,11 +185,10 @@ fn a_killed_worker_is_replaced_at_once() {
 fn a_request_that_runs_too_long_is_stopped_with_its_stack() {
     let deep = "sub inner { while (1) { $x++ } } # line one\nsub outer { inner(2) }\n\
         print \"Content-type: text/plain\\n\\n\"; outer(1);\n";
-    let swallow = "while (1) { eval { select undef, undef, undef, 5 } }\n";
     let config = format!("{WORKERS_2}DromRequestTimeout 1\n");
     let files = [
         ("perl/deep.pl", deep),
-        ("perl/swallow.pl", swallow),
+        ("perl/swallow.pl", SWALLOW),
         ("perl/pid.pl", PID),
         ("cgi-bin/sleep.pl", "#!/usr/bin/perl\nsleep 30;\n"),
     ];
@@ -215,6 +214,56 @@ fn a_request_that_runs_too_long_is_stopped_with_its_stack() {
     let start = Instant::now();
     assert_eq!(server.get("/cgi-bin/sleep.pl").status, 504);
     assert!(start.elapsed() < Duration::from_secs(4));
+}
+
+/// Swallows every attempt to stop it.
+const SWALLOW: &str = "while (1) { eval { select undef, undef, undef, 5 } }\n";
+
+#[test]
+fn a_worker_given_up_loses_only_its_request() {
+    let files =
+        [("perl/hello.pl", HELLO), ("perl/swallow.pl", SWALLOW), ("htdocs/a.txt", "a file\n")];
+    let server = Server::start(&format!("{WORKERS_2}DromRequestTimeout 1\n"), &files);
+    let mut others: Vec<Client> = (0..50).map(|_| server.connect()).collect();
+    for _ in 0..2 {
+        others.iter_mut().for_each(|c| assert_eq!(c.get("/registry/hello.pl").status, 200));
+        assert_eq!(server.get("/registry/swallow.pl").status, 504);
+        for client in &mut others {
+            client.send("GET /registry/hello.pl HTTP/1.1\r\nHost: x\r\n\r\n");
+            let answer = client.answer().expect("a connection of the worker that was given up");
+            assert_eq!(answer.text(), "Hello, world!\n");
+            if answer.header("Connection") == Some("close") {
+                *client = server.connect();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_request_is_stopped_while_its_worker_serves_others() {
+    let files = [("perl/loop.pl", "while (1) { $x++ }\n"), ("htdocs/a.txt", "a file\n")];
+    let config = "StartServers 1\nMinSpareServers 1\nMaxSpareServers 1\nMaxRequestWorkers 1\n\
+        DromRequestTimeout 1\n";
+    let server = Server::start(config, &files);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let (status, took) = std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut client = server.connect();
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    assert_eq!(client.get("/a.txt").text(), "a file\n");
+                }
+            });
+        }
+        let start = Instant::now();
+        let mut slow = server.connect();
+        slow.send("GET /registry/loop.pl HTTP/1.1\r\nHost: x\r\n\r\n");
+        let status = slow.answer().map(|a| a.status);
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        (status, start.elapsed())
+    });
+    assert_eq!(status, Some(504));
+    assert!(took < Duration::from_secs(4), "stopped after {took:?}");
 }
 
 #[test]

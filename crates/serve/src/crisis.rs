@@ -122,6 +122,10 @@ extern "C" fn interrupt(_signal: i32) {
 extern "C" fn fatal(signal: i32) {
     // SAFETY: names this thread.
     let here = unsafe { libc::pthread_self() } as u64;
+    // A request that came to its end at the last moment leaves nothing to give up.
+    if signal == give_up_signal() && (GAVE_UP.load(Relaxed) || SOCKET.load(Relaxed) < 0) {
+        return;
+    }
     if here != MAIN_THREAD.load(Relaxed) || GAVE_UP.swap(true, Relaxed) {
         end_at_once(); // the helper failed, or dying failed: nothing is left to do well
     }

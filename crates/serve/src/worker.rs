@@ -334,14 +334,14 @@ fn stand_in(shared: &'static Shared) {
     // SAFETY: this thread is the owner now.
     let engine = unsafe { &mut *shared.engine.get() };
     engine.set_can_run_perl(false);
-    let mut interrupts = 0;
+    let mut asked = Asked::Nothing;
     while !shared.wanted.load(Ordering::SeqCst) && !shared.dying.load(Ordering::Acquire) {
         engine.place_waiting();
         while let Ok(Turn::Job(_)) = engine.turn(50) {}
         if crisis::drain_asked() && !engine.draining {
             engine.drain();
         }
-        interrupts = stop_if_too_long(shared, engine.now_ns, interrupts);
+        stop_if_too_long(shared, engine.now_ns, &mut asked);
     }
     if shared.dying.load(Ordering::Acquire) {
         save_what_can_be_saved(shared);
@@ -351,20 +351,32 @@ fn stand_in(shared: &'static Shared) {
     sys::futex_wake(&shared.owner);
 }
 
-/// A request over its limit is interrupted; one that does not end even so takes its worker with it.
-fn stop_if_too_long(shared: &Shared, now_ns: u64, interrupts: u32) -> u32 {
+/// What the helper asked of the running request so far.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Nothing,
+    /// Its worker is given up.
+    TheEnd,
+}
+
+/// A request over its limit is interrupted; one that does not end even so takes its worker with it. That
+/// is said once: a second signal would find the first one's handler at work.
+fn stop_if_too_long(shared: &Shared, now_ns: u64, asked: &mut Asked) {
     let (since_ns, limit_ns) =
         (shared.since_ns.load(Ordering::Relaxed), shared.limit_ns.load(Ordering::Relaxed));
     if limit_ns == 0 || since_ns == 0 || now_ns < since_ns + limit_ns {
-        return interrupts;
+        return;
     }
     let signal = match now_ns > since_ns + limit_ns + GRACE_NS {
         false => crisis::interrupt_signal(),
-        true => crisis::give_up_signal(),
+        true if *asked == Asked::TheEnd => return,
+        true => {
+            *asked = Asked::TheEnd;
+            crisis::give_up_signal()
+        }
     };
     // SAFETY: the main thread lives as long as the process.
     unsafe { libc::pthread_kill(shared.main_thread, signal) };
-    interrupts + 1
 }
 
 /// The main thread will not come back. Idle connections go to other workers, what needs no Perl is

@@ -171,8 +171,10 @@ impl Engine {
     }
 
     /// One step: an event, a waiting request, or a wait of at most `timeout_ms` (-1: as long as nothing
-    /// is due).
+    /// is due). The thread that has no Perl comes back from every wait: it has a request to watch, and
+    /// busy connections must not keep it from that.
     pub fn turn(&mut self, timeout_ms: i32) -> io::Result<Turn> {
+        let mut waited = false;
         loop {
             if let Some(job) = self.next_waiting() {
                 return Ok(Turn::Job(job));
@@ -188,9 +190,11 @@ impl Engine {
             }
             if self.next == self.ready {
                 self.sweep_if_due();
-                if !self.wait(timeout_ms)? {
+                let seen_enough = waited && !self.can_run_perl;
+                if seen_enough || !self.wait(timeout_ms)? {
                     return Ok(Turn::Idle);
                 }
+                waited = true;
             }
             let event = self.events[self.next];
             self.next += 1;
