@@ -43,6 +43,16 @@ fn a_cgi_script_knows_its_file_whatever_the_length_of_the_name() {
 }
 
 #[test]
+fn what_a_cgi_script_says_on_stderr_is_in_the_error_log() {
+    let shell = "#!/bin/sh\necho from the shell >&2\nprintf 'Content-type: text/plain\\n\\n'\n";
+    let perl = cgi(&format!("warn 'from perl'; {PLAIN}"));
+    let server = Server::start("", &[("cgi-bin/a.sh", shell), ("cgi-bin/a.pl", &perl)]);
+    assert_eq!(server.get("/cgi-bin/a.sh").status, 200);
+    assert_eq!(server.get("/cgi-bin/a.pl").status, 200);
+    assert!(server.logged("from the shell") && server.logged("from perl at"));
+}
+
+#[test]
 fn a_cgi_script_can_redirect_to_a_perl_handler_and_fail_into_one() {
     let files = [
         ("cgi-bin/to.pl", cgi(LOCATION)),

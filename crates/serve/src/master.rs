@@ -52,6 +52,8 @@ const QUICK_NS: u64 = 1_000_000_000;
 /// After so many quick ends in a row new workers wait a second each.
 const QUICK_MAX: u32 = 10;
 const STOP_NS: u64 = 40_000_000_000;
+/// After SIGTERM a CGI child that nobody waits for has this long before SIGKILL.
+const CGI_KILL_NS: u64 = 1_000_000_000;
 
 struct Generation {
     number: u32,
@@ -80,6 +82,8 @@ struct Master {
     alarm: OwnedFd,
     signals: OwnedFd,
     spawner: i32,
+    /// CGI children that were told to end, and when they are made to.
+    doomed: Vec<(i32, u64)>,
     generations: Vec<Generation>,
     next_generation: u32,
     quick_ends: u32,
@@ -140,6 +144,7 @@ impl Master {
             alarm: sys::event_fd().map_err(system("no event descriptor"))?,
             signals: signals.map_err(system("no signal descriptor"))?,
             spawner: 0,
+            doomed: Vec::new(),
             generations: Vec::new(),
             next_generation: 1,
             quick_ends: 0,
@@ -152,8 +157,9 @@ impl Master {
         sys::raise_descriptor_limit();
         sys::adopt_orphans();
         master.write_pid_file()?;
+        // The error log is opened for the generation, and scripts of the spawner write there too.
+        master.start_generation(config.clone())?;
         master.start_spawner(&config)?;
-        master.start_generation(config)?;
         Ok(master)
     }
 
@@ -209,6 +215,7 @@ impl Master {
             cgi_jobs: self.cgi_jobs.1.as_raw_fd(),
             lifeline: self.lifeline.0.as_raw_fd(),
             alarm: self.alarm.as_raw_fd(),
+            master: std::process::id() as i32,
             user,
         };
         // SAFETY: the master has one thread.
@@ -296,6 +303,7 @@ impl Master {
         }
         self.retire_old();
         self.maintain();
+        self.kill_doomed();
     }
 
     fn signal(&mut self, signal: i32) {
@@ -345,13 +353,29 @@ impl Master {
             }
         }
         line.clear();
-        for cgi in self.board.cgi.iter().filter(|c| c.owner.load(Relaxed) == slot as u32 + 1) {
-            let child = cgi.pid.load(Relaxed);
+        self.stop_cgi_of(slot);
+    }
+
+    /// Nobody reads any more what the children of a worker that ended print.
+    fn stop_cgi_of(&mut self, slot: usize) {
+        let kill_ns = clock::monotonic_ns() + CGI_KILL_NS;
+        for cgi in self.board.cgi {
+            let Some(child) = cgi.abandon(slot) else { continue };
             if child > 0 {
-                sys::kill(-child, libc::SIGTERM); // nobody reads it any more
+                sys::kill(-child, libc::SIGTERM);
+                self.doomed.push((child, kill_ns));
             }
-            cgi.owner.store(0, Relaxed);
+            cgi.free();
         }
+    }
+
+    /// Those that did not take SIGTERM to heart.
+    fn kill_doomed(&mut self) {
+        let now_ns = clock::monotonic_ns();
+        for &(child, _) in self.doomed.iter().filter(|(_, kill_ns)| *kill_ns <= now_ns) {
+            sys::kill(-child, libc::SIGKILL);
+        }
+        self.doomed.retain(|(_, kill_ns)| *kill_ns > now_ns);
     }
 
     /// A template that ended although nobody asked it to.
@@ -373,10 +397,14 @@ impl Master {
     }
 
     fn reap(&mut self) {
-        while let Some((pid, _)) = sys::reap() {
+        while let Some((pid, status)) = sys::reap() {
             if pid == self.spawner && self.stopping_ns == 0 {
                 self.spawner = 0;
-                let config = self.generations.last().map(|g| g.site.config.as_ref().clone());
+                let Some(generation) = self.generations.last() else { continue };
+                let how = sys::how_it_ended(status);
+                let text = format!("the CGI spawner {how}; a new one is started");
+                generation.site.log_error(LogLevel::Error, None, "core", &text);
+                let config = Some(generation.site.config.as_ref().clone());
                 if let Some(Err(e)) = config.map(|c| self.start_spawner(&c)) {
                     site::write_stderr(&format!("drom: {e}"));
                 }
@@ -563,6 +591,7 @@ impl Master {
             }
             clock::sleep(std::time::Duration::from_millis(10));
         }
+        end_orphans();
         if let Some(path) = &self.pid_file {
             // A file that somebody removed already is as good.
             let _ = std::fs::remove_file(path);
@@ -584,6 +613,23 @@ pub fn reload_status_file(pid_file: &std::path::Path) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// What scripts started and left behind came to this process, the subreaper. A program that means
+/// to outlive the server makes itself a session of its own.
+fn end_orphans() {
+    for round in 0..60 {
+        while sys::reap().is_some() {}
+        let signal = match round {
+            0 => libc::SIGTERM,
+            1..50 => 0, // only looks who is there
+            _ => libc::SIGKILL,
+        };
+        if sys::kill_family(signal) == 0 {
+            return;
+        }
+        clock::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
 fn drain(worker: &mut Worker) {
     if !worker.drained {
         worker.drained = true;
@@ -594,10 +640,7 @@ fn drain(worker: &mut Worker) {
 }
 
 fn log_death(site: &Site, line: &crate::scoreboard::Slot, pid: i32, status: i32) {
-    let how = match libc::WIFSIGNALED(status) {
-        true => format!("was killed by signal {}", libc::WTERMSIG(status)),
-        false => format!("ended with status {}", libc::WEXITSTATUS(status)),
-    };
+    let how = sys::how_it_ended(status);
     let (request, position) = (line.request.get(), line.position.get());
     let busy = line.perl_since_ns.load(Relaxed) != 0 || line.state() == State::Dying;
     let mut text = format!("worker {pid} {how}");

@@ -292,6 +292,62 @@ pub fn reap() -> Option<(i32, i32)> {
     (pid > 0).then_some((pid, status))
 }
 
+/// A wait status in words, after the name of who ended.
+pub fn how_it_ended(status: i32) -> String {
+    match libc::WIFSIGNALED(status) {
+        true => format!("was killed by signal {}", libc::WTERMSIG(status)),
+        false => format!("ended with status {}", libc::WEXITSTATUS(status)),
+    }
+}
+
+/// This process gets a signal when the one that forked it ends; 0: no more. A parent that ended
+/// before this call shows as another parent.
+pub fn die_with_parent(signal: i32) {
+    // SAFETY: no pointers.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) };
+}
+
+pub fn parent() -> i32 {
+    // SAFETY: no pointers.
+    unsafe { libc::getppid() }
+}
+
+/// Signals every process below this one that has not made itself a session of its own; tells how
+/// many there were.
+pub fn kill_family(signal: i32) -> usize {
+    // SAFETY: no pointers.
+    let session = |pid| unsafe { libc::getsid(pid) };
+    let mut family = Vec::new();
+    descendants(std::process::id() as i32, &mut family);
+    family.retain(|&pid| session(pid) == session(0));
+    family.iter().for_each(|&pid| kill(pid, signal));
+    family.len()
+}
+
+fn descendants(pid: i32, all: &mut Vec<i32>) {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    for task in tasks.into_iter().flatten().flatten() {
+        let text = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        for child in text.split_whitespace().filter_map(|word| word.parse().ok()) {
+            all.push(child);
+            descendants(child, all);
+        }
+    }
+}
+
+/// A process (0: this one) leads a group of its own. Parent and child both say it: neither then
+/// meets a child without.
+pub fn make_group(pid: i32) {
+    // SAFETY: no pointers. A child that has its group already, or is gone, is as good.
+    unsafe { libc::setpgid(pid, pid) };
+}
+
+/// Whether a process is there (or, with a minus, one of a group), ended or not.
+pub fn is_there(pid: i32) -> bool {
+    // SAFETY: no pointers; signal 0 only asks.
+    unsafe { libc::kill(pid, 0) == 0 }
+}
+
 pub fn kill(pid: i32, signal: i32) {
     // SAFETY: no pointers. A process that is gone already is what the caller wants.
     unsafe { libc::kill(pid, signal) };

@@ -23,6 +23,7 @@ pub struct Inherited {
     pub cgi_jobs: RawFd,
     pub lifeline: RawFd,
     pub alarm: RawFd,
+    pub master: i32,
     pub user: Option<Identity>,
 }
 
@@ -105,6 +106,12 @@ impl Message {
 /// The whole life of a template, and in a forked child the whole life of a worker.
 pub fn run(site: &'static Site, inherited: Inherited, master: OwnedFd) -> i32 {
     sys::reset_signals();
+    // Start-up code that does not end hears nothing of the lifeline. Workers are forked without
+    // this: they end by themselves.
+    sys::die_with_parent(libc::SIGKILL);
+    if sys::parent() != inherited.master {
+        return 1;
+    }
     // SAFETY: ignoring terminal signals needs no handler: the master decides what they mean.
     unsafe {
         libc::signal(libc::SIGINT, libc::SIG_IGN);
