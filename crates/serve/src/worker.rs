@@ -115,6 +115,7 @@ pub fn run(setup: Setup, mut perl: Option<PerlTier>) -> i32 {
     CRISIS.store(std::ptr::from_ref(shared).cast_mut(), Ordering::Release);
     start_helper(shared, site);
     slot.set_state(State::Ready);
+    site.log_error(LogLevel::Debug, None, "core", "a worker is ready");
     serve(shared, site, slot, perl.as_mut());
     end_perl(shared, perl.as_ref());
     0
