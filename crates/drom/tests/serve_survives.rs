@@ -287,3 +287,89 @@ fn a_broken_heap_holds_nobody() {
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
     assert_eq!(server.get("/registry/hello.pl").status, 200);
 }
+
+const WARN: &str = "warn 'watch out'; print \"Content-type: text/plain\\n\\nwarned\\n\";\n";
+const COUNT: &str = "my ($n, $b) = (0); while (my $got = read STDIN, $b, 65536) { $n += $got }\n\
+    print \"Content-type: text/plain\\n\\n$n\\n\";\n";
+const BIG: &str = "print \"Content-type: text/plain\\n\\n\"; print 'x' x 100_000 for 1 .. 300;\n";
+
+#[test]
+fn logs_that_cannot_be_written_stop_nothing() {
+    let config = "ErrorLog /dev/full\nCustomLog /dev/full \"%h %r\"\n";
+    let warn_cgi = format!("#!/usr/bin/perl\n{WARN}");
+    let files = [
+        ("htdocs/a.txt", "a file\n"),
+        ("perl/warn.pl", WARN),
+        ("perl/die.pl", "die 'no';\n"),
+        ("cgi-bin/warn.pl", &warn_cgi),
+    ];
+    let mut server = Server::start(&format!("{TWO}{config}"), &files);
+    let mut client = server.connect();
+    for _ in 0..3 {
+        assert_eq!(client.get("/a.txt").text(), "a file\n");
+        assert_eq!(client.get("/registry/warn.pl").text(), "warned\n");
+        assert_eq!(client.get("/cgi-bin/warn.pl").text(), "warned\n");
+        assert_eq!(client.get("/registry/die.pl").status, 500);
+    }
+    assert_eq!(server.reload().0, 0);
+    assert_eq!(server.get("/registry/warn.pl").text(), "warned\n");
+    assert_eq!(server.terminate(), Some(0));
+}
+
+/// Bodies and answers that need a scratch file larger than there is room for.
+fn no_room(program: &[&str]) {
+    let count_cgi = format!("#!/usr/bin/perl\n{COUNT}");
+    let files = [
+        ("perl/hello.pl", HELLO),
+        ("perl/count.pl", COUNT),
+        ("perl/big.pl", BIG),
+        ("cgi-bin/count.pl", &count_cgi),
+        ("tmp/here", ""),
+    ];
+    let mut server = Server::start_by(program, &format!("{TWO}LogLevel info\n"), &files);
+    let workers = server.descendants();
+    let small = vec![b'y'; 100_000];
+    let body = vec![b'y'; 8_000_000];
+    for tier in ["registry", "cgi-bin"] {
+        let path = format!("/{tier}/count.pl");
+        assert_eq!(server.connect().post(&path, &small).text(), "100000\n", "{tier}");
+        let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 8000000\r\n\r\n");
+        let mut client = server.connect();
+        client.send(&head);
+        // The server may say no before it has read everything.
+        let _ = std::io::Write::write_all(&mut client.stream, &body);
+        let answer = client.answer().expect("an answer");
+        assert!(matches!(answer.status, 500 | 507), "{tier}: {}", answer.head);
+    }
+    assert!(server.logged("no room for the request body"), "{}", server.error_log());
+    // 30 MB that nobody reads: what has no room is missing, and the client can tell.
+    let mut client = server.connect();
+    client.send("GET /registry/big.pl HTTP/1.1\r\nHost: x\r\n\r\n");
+    std::thread::sleep(Duration::from_millis(300));
+    let answer = client.answer();
+    assert!(answer.as_ref().is_none_or(|a| a.status == 500), "{:?}", answer.map(|a| a.head));
+    assert_eq!(server.get("/registry/hello.pl").text(), "Hello, world!\n");
+    assert!(workers.iter().all(|&pid| alive(pid)), "nobody died: {}", server.error_log());
+    assert_eq!(server.terminate(), Some(0));
+}
+
+#[test]
+fn a_file_size_limit_is_an_answer_and_no_death() {
+    no_room(&["sh", "-c", "ulimit -f 2000; exec \"$@\"", "sh"]);
+}
+
+#[test]
+fn a_full_disk_is_an_answer_and_no_death() {
+    let works = |flag: &str| {
+        let made = std::process::Command::new("unshare")
+            .args([flag, "mount", "-t", "tmpfs", "none", "/mnt"])
+            .output();
+        made.is_ok_and(|output| output.status.success())
+    };
+    let Some(flag) = ["-m", "-rm"].into_iter().find(|flag| works(flag)) else {
+        eprintln!("not tested: a small file system cannot be mounted here");
+        return;
+    };
+    let script = "mount -t tmpfs -o size=1m none {}/tmp && TMPDIR={}/tmp exec \"$@\"";
+    no_room(&["unshare", flag, "sh", "-c", script, "sh"]);
+}

@@ -154,6 +154,9 @@ impl Master {
             announced: false,
             pid_file,
         };
+        // SAFETY: no handler. A log over the limit of a file's size is not the end of the server.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+        sys::scratch_folder();
         sys::raise_descriptor_limit();
         sys::adopt_orphans();
         master.write_pid_file()?;

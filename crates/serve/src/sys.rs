@@ -204,11 +204,19 @@ pub fn set_nonblocking(fd: RawFd) {
     }
 }
 
+/// TMPDIR, as it was at the first call: workers forget the server's environment.
+pub fn scratch_folder() -> &'static std::ffi::CStr {
+    static FOLDER: std::sync::OnceLock<std::ffi::CString> = std::sync::OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = std::env::temp_dir().into_os_string();
+        let bytes = std::os::unix::ffi::OsStringExt::into_vec(folder);
+        std::ffi::CString::new(bytes).unwrap_or_else(|_| c"/tmp".to_owned())
+    })
+}
+
 /// A file that has no name, for bodies too large for memory.
 pub fn scratch_file() -> io::Result<std::fs::File> {
-    let folder = std::env::temp_dir();
-    let unnamed = std::os::unix::ffi::OsStrExt::as_bytes(folder.as_os_str());
-    let path = std::ffi::CString::new(unnamed).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let path = scratch_folder();
     let flags = libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC;
     // SAFETY: the path is a C string; the descriptor is new.
     match unsafe { owned(libc::open(path.as_ptr(), flags, 0o600)) } {
