@@ -146,6 +146,24 @@ fn each_tier_gets_its_own_variables_only() {
 }
 
 #[test]
+fn scripts_are_run_in_their_folder_by_a_user_who_may_not_enter_the_servers() {
+    // SAFETY: no pointers.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("not tested: only root can become another user");
+        return;
+    }
+    let config = "User nobody\nStartServers 1\nMaxRequestWorkers 1\nAlias /prefork/ {}/perl/\n\
+        <Location /prefork>\nSetHandler perl-script\nOptions +ExecCGI\nPerlOptions +ParseHeaders\n\
+        PerlResponseHandler ModPerl::RegistryPrefork\n</Location>\n";
+    let script = format!("{PLAIN}require Cwd; print Cwd::getcwd(), ' ', $$;\n");
+    let enter = "mkdir -m 700 {}/mine && cd {}/mine && exec \"$@\"";
+    let server = Server::start_by(&["sh", "-c", enter, "sh"], config, &[("perl/cwd.pl", &script)]);
+    let first = server.get("/prefork/cwd.pl").text();
+    assert!(first.starts_with(&server.path("perl").display().to_string()), "{first}");
+    assert_eq!(server.get("/prefork/cwd.pl").text(), first, "the worker lives on");
+}
+
+#[test]
 fn words_of_a_query_are_safe_for_a_shell() {
     let script = cgi(&format!("{PLAIN}print join '|', @ARGV;\n"));
     let server = Server::start("", &[("cgi-bin/args.pl", &script)]);

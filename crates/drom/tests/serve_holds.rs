@@ -122,8 +122,8 @@ const TINY: &str = "package Tiny; use Apache2::RequestRec (); use Apache2::Reque
     return 0 } 1;\n";
 const BIG: &str = "print \"Content-type: text/plain\\n\\n\", 'x' x 3_000_000;\n";
 
-/// 200 clients that send or read one byte a second: 100 send a request, 50 read a tiny answer, 50 read
-/// from one that fills every buffer on the way. `meanwhile` is called after each byte.
+/// 200 clients that send or read one byte a second: 100 send a request, 50 read a tiny answer, 50
+/// read from one that fills every buffer on the way. `meanwhile` is called after each byte.
 fn one_byte_a_second(server: &Server, mut meanwhile: impl FnMut(Duration)) {
     let line = b"GET /t HTTP/1.0\r\n\r\n";
     let mut senders: Vec<Client> = (0..100).map(|_| server.connect()).collect();
@@ -248,8 +248,8 @@ fn a_crashed_worker_loses_only_its_request() {
     assert!(server.logged("stuck.pl:2"), "and the line of Perl: {}", server.error_log());
 }
 
-/// When worker processes said that they are ready, in seconds of an hour's quarter, which is the same
-/// in every time zone.
+/// When worker processes said that they are ready, in seconds of an hour's quarter, which is the
+/// same in every time zone.
 fn ready_times(log: &str) -> Vec<f64> {
     let of = |line: &str| {
         let clock = line.split_whitespace().nth(3)?;
@@ -283,7 +283,7 @@ fn a_killed_worker_is_replaced_within_50_ms() {
     let config = format!("{WORKERS_2}LogLevel debug\n");
     let server = Server::start(&config, &[("perl/pid.pl", PID), ("perl/stuck.pl", STUCK)]);
     for signal in [libc::SIGKILL, libc::SIGSEGV] {
-        // On a busy machine a process waits for a core now and then: the best time is the server's own.
+        // On a busy machine a process waits for a core now and then: the best time is the server's.
         let mut times: Vec<Duration> = Vec::new();
         while times.len() < 8 && !times.iter().any(|t| *t <= Duration::from_millis(50)) {
             times.push(time_to_replace(&server, signal));

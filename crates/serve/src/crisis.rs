@@ -63,7 +63,7 @@ pub fn install(
     // SAFETY: ignoring a signal needs no handler; a terminal's signals are the master's business.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
-        libc::signal(libc::SIGXFSZ, libc::SIG_IGN); // a file over its limit is an error of that write
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN); // too large a file is an error of that write
         libc::signal(libc::SIGINT, libc::SIG_IGN);
         libc::signal(libc::SIGHUP, libc::SIG_IGN);
         libc::signal(libc::SIGTERM, libc::SIG_DFL);

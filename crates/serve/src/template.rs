@@ -185,6 +185,10 @@ fn become_worker(
         site.log_error(crate::config::LogLevel::Crit, None, "core", &text);
         return 1;
     }
+    // Scripts are run in their folders, and a worker comes back from there.
+    if std::env::set_current_dir(".").is_err() && std::env::set_current_dir("/").is_err() {
+        return 1;
+    }
     let me = slot as usize;
     let line = &inherited.board.slots[me];
     line.pid.store(std::process::id() as i32, std::sync::atomic::Ordering::Relaxed);

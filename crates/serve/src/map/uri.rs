@@ -118,7 +118,7 @@ mod tests {
             let got = normalise(&raw).map(std::borrow::Cow::into_owned);
             prop_assert_eq!(&got, &slowly(&raw));
             let Ok(path) = got else { return Ok(()) };
-            // Nothing climbs, and a normal path is its own normal form once its % are escaped again.
+            // Nothing climbs; a normal path is its own normal form once its % are escaped again.
             prop_assert!(path.starts_with(b"/"));
             let climbs = |s: &[u8]| s == b"." || s == b"..";
             prop_assert!(!path.split(|&b| b == b'/').any(climbs));
