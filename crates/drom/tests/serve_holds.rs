@@ -12,6 +12,8 @@ use support::{Client, Server, alive, eventually, kill};
 const WORKERS_2: &str =
     "StartServers 2\nMinSpareServers 1\nMaxSpareServers 3\nMaxRequestWorkers 2\n";
 const HELLO: &str = "print \"Content-type: text/plain\\n\\nHello, world!\\n\";\n";
+const HELLO_CGI: &str =
+    "#!/usr/bin/perl\nprint \"Content-type: text/plain\\n\\nHello, world!\\n\";\n";
 const SLEEP: &str = "print \"Content-type: text/plain\\n\\n\"; select undef, undef, undef, $ENV{QUERY_STRING}; \
     print \"slept $$\\n\";\n";
 const PID: &str = "print \"Content-type: text/plain\\n\\n$$\\n\";\n";
@@ -464,16 +466,85 @@ fn scripts_that_end_badly_do_not_take_the_worker_along() {
 
 #[test]
 fn a_script_edited_or_deleted_under_load() {
-    let server = Server::start(WORKERS_2, &[("perl/edit.pl", HELLO)]);
-    assert_eq!(server.get("/registry/edit.pl").text(), "Hello, world!\n");
-    for round in 0..20 {
-        let text = format!("print \"Content-type: text/plain\\n\\nround {round}\\n\";\n");
-        server.put("perl/edit.new", &text);
-        std::fs::rename(server.path("perl/edit.new"), server.path("perl/edit.pl")).unwrap();
-        assert_eq!(server.get("/registry/edit.pl").text(), format!("round {round}\n"));
+    let files = [("perl/edit.pl", HELLO), ("cgi-bin/edit.pl", HELLO_CGI)];
+    let server = Server::start(WORKERS_2, &files);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let load = |path: &'static str| {
+            let (server, stop) = (&server, &stop);
+            scope.spawn(move || {
+                let mut client = server.connect();
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    let answer = client.get(path);
+                    let text = answer.text();
+                    let good = text.starts_with("round ") || text == "Hello, world!\n";
+                    assert!(answer.status == 404 || good, "{path}: {} {text}", answer.head);
+                }
+            })
+        };
+        let threads =
+            [load("/registry/edit.pl"), load("/perlrun/edit.pl"), load("/cgi-bin/edit.pl")];
+        for round in 0..20 {
+            for (place, first) in [("perl", ""), ("cgi-bin", "#!/usr/bin/perl\n")] {
+                let text =
+                    format!("{first}print \"Content-type: text/plain\\n\\nround {round}\\n\";\n");
+                server.put(&format!("{place}/edit.new"), &text);
+                let path = |name: &str| server.path(&format!("{place}/{name}"));
+                std::fs::rename(path("edit.new"), path("edit.pl")).unwrap();
+            }
+            for path in ["/registry/edit.pl", "/perlrun/edit.pl", "/cgi-bin/edit.pl"] {
+                assert_eq!(server.get(path).text(), format!("round {round}\n"), "{path}");
+            }
+        }
+        std::fs::remove_file(server.path("perl/edit.pl")).unwrap();
+        std::fs::remove_file(server.path("cgi-bin/edit.pl")).unwrap();
+        for path in ["/registry/edit.pl", "/perlrun/edit.pl", "/cgi-bin/edit.pl"] {
+            assert_eq!(server.get(path).status, 404, "{path}");
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        threads.into_iter().for_each(|t| t.join().unwrap());
+    });
+}
+
+/// As under mod_cgi: a script that fails is an answer, and its words are in the error log.
+#[test]
+fn cgi_scripts_that_end_badly() {
+    let cgi = |text: &str| format!("#!/usr/bin/perl\n{text}");
+    let plain = "print \"Content-type: text/plain\\n\\n";
+    let files = [
+        ("cgi-bin/die.pl", cgi("die 'ouch';\n")),
+        ("cgi-bin/exit.pl", cgi(&format!("{plain}before\\n\"; exit 3; print 'after';\n"))),
+        ("cgi-bin/exit_eval.pl", cgi(&format!("{plain}\"; eval {{ exit }}; print 'after';\n"))),
+        ("cgi-bin/syntax.pl", cgi("my $x = ;\n")),
+        ("cgi-bin/warn.pl", cgi(&format!("warn 'watch out'; {plain}warned\";\n"))),
+        ("cgi-bin/nohead.pl", cgi("print 'no header at all';\n")),
+        (
+            "cgi-bin/long.pl",
+            cgi(&format!("print 'X-Long: ', 'a' x 20_000, \"\\n\"; {plain}long\";\n")),
+        ),
+        ("cgi-bin/dump.pl", cgi("CORE::dump();\n")),
+        ("cgi-bin/kill.pl", cgi("kill 9, $$;\n")),
+    ];
+    let files: Vec<(&str, &str)> = files.iter().map(|(n, t)| (*n, &t[..])).collect();
+    let server = Server::start(WORKERS_2, &files);
+    let family = server.descendants();
+    for _ in 0..2 {
+        let get = |name: &str| server.get(&format!("/cgi-bin/{name}.pl"));
+        for name in ["die", "syntax", "nohead", "dump", "kill"] {
+            assert_eq!(get(name).status, 500, "{name}");
+        }
+        assert_eq!(get("exit").text(), "before\n");
+        assert_eq!((get("exit_eval").status, get("exit_eval").text()), (200, String::new()));
+        assert_eq!(get("warn").text(), "warned");
+        let long = get("long");
+        assert_eq!(long.header("X-Long").map(str::len), Some(20_000));
+        assert_eq!(long.text(), "long");
     }
-    std::fs::remove_file(server.path("perl/edit.pl")).unwrap();
-    assert_eq!(server.get("/registry/edit.pl").status, 404);
+    for words in ["ouch at", "watch out at", "syntax error", "End of script output before headers"]
+    {
+        assert!(server.logged(words), "{words}");
+    }
+    assert!(family.iter().all(|&pid| alive(pid)), "every process of the server lives on");
 }
 
 #[test]
