@@ -50,6 +50,12 @@ fn what_a_cgi_script_says_on_stderr_is_in_the_error_log() {
     assert_eq!(server.get("/cgi-bin/a.sh").status, 200);
     assert_eq!(server.get("/cgi-bin/a.pl").status, 200);
     assert!(server.logged("from the shell") && server.logged("from perl at"));
+    // As logrotate does it.
+    std::fs::rename(server.path("error.log"), server.path("error.log.1")).unwrap();
+    assert_eq!(server.reload().0, 0);
+    assert_eq!(server.get("/cgi-bin/a.sh").status, 200);
+    assert_eq!(server.get("/cgi-bin/a.pl").status, 200);
+    assert!(server.logged("from the shell") && server.logged("from perl at"), "in the new log");
 }
 
 #[test]

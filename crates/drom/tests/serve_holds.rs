@@ -574,11 +574,15 @@ fn a_hundred_megabytes_each_way() {
 fn twenty_reloads_under_load_lose_nothing() {
     let server = Server::start(
         &format!("{WORKERS_2}PerlRequire {{}}/startup.pl\n"),
-        &[("perl/hello.pl", HELLO), ("startup.pl", "our $generation = 1; 1;\n")],
+        &[
+            ("perl/hello.pl", HELLO),
+            ("cgi-bin/hello.pl", HELLO_CGI),
+            ("startup.pl", "our $generation = 1; 1;\n"),
+        ],
     );
     let stop = std::sync::atomic::AtomicBool::new(false);
     let (requests, failures) = std::thread::scope(|scope| {
-        let load = |keep: bool| {
+        let load = |path: &'static str, keep: bool| {
             let (server, stop) = (&server, &stop);
             scope.spawn(move || {
                 let (mut count, mut failed) = (0u32, Vec::new());
@@ -587,7 +591,7 @@ fn twenty_reloads_under_load_lose_nothing() {
                     if !keep {
                         client = server.connect();
                     }
-                    client.send("GET /registry/hello.pl HTTP/1.1\r\nHost: x\r\n\r\n");
+                    client.send(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
                     count += 1;
                     match client.answer() {
                         Some(answer) if answer.status == 200 => {
@@ -596,7 +600,7 @@ fn twenty_reloads_under_load_lose_nothing() {
                             }
                         }
                         other => {
-                            failed.push(format!("request {count} keep {keep}: {other:?}"));
+                            failed.push(format!("{path} request {count} keep {keep}: {other:?}"));
                             client = server.connect();
                         }
                     }
@@ -604,7 +608,8 @@ fn twenty_reloads_under_load_lose_nothing() {
                 (count, failed)
             })
         };
-        let threads = [load(true), load(true), load(true), load(false)];
+        let (perl, cgi) = ("/registry/hello.pl", "/cgi-bin/hello.pl");
+        let threads = [load(perl, true), load(perl, true), load(cgi, true), load(perl, false)];
         for _ in 0..20 {
             let (status, said) = server.reload();
             assert_eq!(status, 0, "{said}");

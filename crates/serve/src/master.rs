@@ -401,6 +401,7 @@ impl Master {
 
     fn reap(&mut self) {
         while let Some((pid, status)) = sys::reap() {
+            self.board.forget_child(pid);
             if pid == self.spawner && self.stopping_ns == 0 {
                 self.spawner = 0;
                 let Some(generation) = self.generations.last() else { continue };
@@ -436,7 +437,23 @@ impl Master {
     fn generation_ready(&mut self, number: usize) {
         self.generations[number].ready = true;
         self.quick_ends = 0;
+        self.replace_spawner(number);
         self.note_reload("done");
+    }
+
+    /// The new one has the new error log, `User` and `DromCGIPreload`. The old one may be started a
+    /// moment ago and not know the signal yet: that ends it as well, before it took a job.
+    fn replace_spawner(&mut self, number: usize) {
+        let config = self.generations[number].site.config.as_ref().clone();
+        let old = std::mem::take(&mut self.spawner);
+        match self.start_spawner(&config) {
+            Ok(()) if old > 0 => sys::kill(old, cgi::spawner::RETIRE),
+            Ok(()) => {}
+            Err(e) => {
+                self.spawner = old;
+                site::write_stderr(&format!("drom: {e}"));
+            }
+        }
     }
 
     fn generation_failed(&mut self, number: usize, text: &str) {

@@ -195,6 +195,13 @@ impl Scoreboard {
         Some(index)
     }
 
+    /// A child ended whose parent had ended before it: its number may soon be another process's.
+    pub fn forget_child(&self, pid: i32) {
+        for line in self.cgi.iter().filter(|line| line.pid() == pid) {
+            line.set_pid(line.serial(), 0);
+        }
+    }
+
     pub fn free_cgi(&self, index: usize) {
         self.cgi[index].free();
     }

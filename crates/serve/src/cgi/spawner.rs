@@ -68,9 +68,13 @@ struct Perl {
     path: String,
 }
 
-/// Runs until the master ends; then returns.
+/// Between two jobs a spawner that gets this leaves the rest to its successor. Its zygotes finish
+/// what they were given.
+pub const RETIRE: i32 = libc::SIGUSR2;
+
+/// Runs until the master ends or retires it; then returns.
 pub fn run(setup: Setup) {
-    let Ok(signals) = sys::signal_fd(&[libc::SIGCHLD]) else { return };
+    let Ok(signals) = sys::signal_fd(&[libc::SIGCHLD, RETIRE]) else { return };
     let Ok(reports) = sys::message_pair(false) else { return };
     let perl = drom_perl::available().then(find_perl).flatten();
     let mut spawner = Spawner {
@@ -98,7 +102,11 @@ pub fn run(setup: Setup) {
             return spawner.end();
         }
         if ready[2] {
-            while sys::next_signal(signals.as_raw_fd()).is_some() {}
+            while let Some(signal) = sys::next_signal(signals.as_raw_fd()) {
+                if signal == RETIRE {
+                    return;
+                }
+            }
             spawner.reap();
         }
         if ready[3] {
