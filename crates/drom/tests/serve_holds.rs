@@ -472,13 +472,17 @@ fn a_script_edited_or_deleted_under_load() {
     std::thread::scope(|scope| {
         let load = |path: &'static str| {
             let (server, stop) = (&server, &stop);
+            let removed = || !server.path("cgi-bin/edit.pl").exists();
             scope.spawn(move || {
                 let mut client = server.connect();
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                     let answer = client.get(path);
                     let text = answer.text();
                     let good = text.starts_with("round ") || text == "Hello, world!\n";
-                    assert!(answer.status == 404 || good, "{path}: {} {text}", answer.head);
+                    // mod_cgi too says 500 of a script that goes between the look at it and its run.
+                    let gone = answer.status == 404
+                        || (answer.status == 500 && path.contains("cgi-bin") && removed());
+                    assert!(gone || good, "{path}: {} {text}", answer.head);
                 }
             })
         };
