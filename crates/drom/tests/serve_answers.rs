@@ -54,6 +54,22 @@ fn a_cgi_script_finds_the_signals_that_perl_starts_with() {
 }
 
 #[test]
+fn what_a_cgi_script_says_on_stderr_is_in_the_error_log() {
+    let shell = "#!/bin/sh\necho from the shell >&2\nprintf 'Content-type: text/plain\\n\\n'\n";
+    let perl = cgi(&format!("warn 'from perl'; {PLAIN}"));
+    let server = Server::start("", &[("cgi-bin/a.sh", shell), ("cgi-bin/a.pl", &perl)]);
+    assert_eq!(server.get("/cgi-bin/a.sh").status, 200);
+    assert_eq!(server.get("/cgi-bin/a.pl").status, 200);
+    assert!(server.logged("from the shell") && server.logged("from perl at"));
+    // As logrotate does it.
+    std::fs::rename(server.path("error.log"), server.path("error.log.1")).unwrap();
+    assert_eq!(server.reload().0, 0);
+    assert_eq!(server.get("/cgi-bin/a.sh").status, 200);
+    assert_eq!(server.get("/cgi-bin/a.pl").status, 200);
+    assert!(server.logged("from the shell") && server.logged("from perl at"), "in the new log");
+}
+
+#[test]
 fn a_cgi_script_can_redirect_to_a_perl_handler_and_fail_into_one() {
     let files = [
         ("cgi-bin/to.pl", cgi(LOCATION)),
@@ -144,6 +160,24 @@ fn each_tier_gets_its_own_variables_only() {
     assert!(cgi.contains(&format!("CONTEXT_DOCUMENT_ROOT={folder}/\n")), "{cgi}");
     let registry = server.get("/registry/env.pl").text();
     assert!(registry.contains("FOR_ALL=1\n") && registry.contains("FOR_PERL=1\n"), "{registry}");
+}
+
+#[test]
+fn scripts_are_run_in_their_folder_by_a_user_who_may_not_enter_the_servers() {
+    // SAFETY: no pointers.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("not tested: only root can become another user");
+        return;
+    }
+    let config = "User nobody\nStartServers 1\nMaxRequestWorkers 1\nAlias /prefork/ {}/perl/\n\
+        <Location /prefork>\nSetHandler perl-script\nOptions +ExecCGI\nPerlOptions +ParseHeaders\n\
+        PerlResponseHandler ModPerl::RegistryPrefork\n</Location>\n";
+    let script = format!("{PLAIN}require Cwd; print Cwd::getcwd(), ' ', $$;\n");
+    let enter = "mkdir -m 700 {}/mine && cd {}/mine && exec \"$@\"";
+    let server = Server::start_by(&["sh", "-c", enter, "sh"], config, &[("perl/cwd.pl", &script)]);
+    let first = server.get("/prefork/cwd.pl").text();
+    assert!(first.starts_with(&server.path("perl").display().to_string()), "{first}");
+    assert_eq!(server.get("/prefork/cwd.pl").text(), first, "the worker lives on");
 }
 
 #[test]

@@ -96,7 +96,27 @@ fn split_port(authority: &str) -> Result<(&str, u16), &'static str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "\\PC*|http://[ -~]{0,40}") {
+            let _ = Parts::parse(&text);
+        }
+
+        #[test]
+        fn parts_come_out_as_they_went_in(
+            host in "[a-z][a-z0-9.-]{0,12}",
+            port in 1u16..,
+            path in "(/[a-z0-9%.~]{0,6}){1,3}([?][a-z=&]{0,6})?",
+        ) {
+            let url = format!("http://{host}:{port}{path}");
+            let parts = Parts::parse(&url).unwrap();
+            prop_assert_eq!((parts.host, parts.port, parts.path), (&host[..], port, path));
+        }
+    }
 
     fn parts(url: &str) -> (String, String, u16, String) {
         let parts = Parts::parse(url).expect("a good URL");

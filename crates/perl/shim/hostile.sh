@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds the shim with AddressSanitizer and UndefinedBehaviorSanitizer and runs the tests of the API on it.
+# Builds the shim with AddressSanitizer and UndefinedBehaviorSanitizer and runs the tests of the API on it,
+# that of refused memory and descriptors (scarce.c) among them.
 # Not part of `make test`: it needs GCC's sanitizer libraries. Leaks are not looked for: perl keeps its memory.
 set -eu
 cd "$(dirname "$0")/.."

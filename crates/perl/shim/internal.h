@@ -45,6 +45,12 @@ void drom_env_restore(pTHX);
 void drom_env_fill(pTHX_ HV *env, uint64_t r);
 void drom_env_export(pTHX);
 
+PerlInterpreter *drom_new_perl(void);
+int drom_folder(void);
+int drom_memory_file(const char *name);
+int drom_second_descriptor(int fd);
+int drom_put_env(const char *name, const char *value);
+
 SV *drom_request_object(pTHX_ const char *class);
 SV *drom_table_object(pTHX_ uint64_t table, int owned);
 uint64_t drom_request_id(pTHX_ SV *object);

@@ -218,9 +218,13 @@ int drom_start(const drom_host *host, int argc, char **argv, char **env, drom_re
     drom.host = host;
     PERL_SYS_INIT3(&argc, &argv, &env);
     drom_hook_processes();
-    PerlInterpreter *my_perl = drom_perl = perl_alloc();
-    if (!my_perl)
+    PerlInterpreter *my_perl = drom_perl = drom_new_perl();
+    if (!my_perl) {
+        out->end = DROM_DIED;
+        out->message = "no memory for an interpreter";
+        out->message_len = strlen(out->message);
         return 1;
+    }
     PERL_SET_CONTEXT(my_perl);
     perl_construct(my_perl);
     PL_perl_destruct_level = 0;
@@ -396,6 +400,22 @@ void *drom_resolve(const char *name, size_t len, int *flags, drom_result *out)
     return want.found;
 }
 
+static void no_folder(pTHX_ drom_result *out)
+{
+    memset(out, 0, sizeof *out);
+    SV *text = newSVpvf("cannot remember the current folder: %s\n", Strerror(errno));
+    set_death(aTHX_ out, DROM_DIED, sv_2mortal(text));
+}
+
+static void go_home(int home)
+{
+    if (home < 0)
+        return;
+    if (fchdir(home) != 0)
+        _exit(1); /* a worker in an unknown folder must not serve */
+    close(home);
+}
+
 /* A compiled script: its sub and the END blocks met on the way. */
 struct compile {
     const drom_source *source;
@@ -430,13 +450,14 @@ void *drom_compile(const drom_source *source, drom_result *out)
 {
     dTHXa(drom_perl);
     struct compile want = { source, NULL, PL_endav };
-    char *home = NULL;
+    int home = -1;
     if (source->directory) {
-        home = getcwd(NULL, 0);
-        if (chdir(source->directory) != 0) { /* the script's own error will say more */
-            free(home);
-            home = NULL;
+        home = drom_folder();
+        if (home < 0) {
+            no_folder(aTHX_ out);
+            return NULL;
         }
+        (void)!chdir(source->directory); /* the script's own error will say more */
     }
     ENTER;
     SAVETMPS;
@@ -444,9 +465,7 @@ void *drom_compile(const drom_source *source, drom_result *out)
     PL_endav = want.outer_ends; /* exit in a BEGIN block jumps past the end of do_compile */
     FREETMPS;
     LEAVE;
-    if (home && chdir(home) != 0)
-        warn("Drom: cannot return to %s", home);
-    free(home);
+    go_home(home);
     return want.found;
 }
 
@@ -534,12 +553,13 @@ struct kept {
     SV *rs;
     SV *ors;
     SV *ofs;
-    char *home;
+    int home; /* a descriptor, or -1 */
 };
 
-static void keep(pTHX_ struct kept *kept, uint64_t r, int flags, const char *directory)
+/* 0: the request cannot run; what was kept is to be restored all the same. */
+static int keep(pTHX_ struct kept *kept, uint64_t r, int flags, const char *directory)
 {
-    kept->home = NULL;
+    kept->home = -1;
     kept->rs = SvREFCNT_inc(PL_rs);
     kept->ors = SvREFCNT_inc(PL_ors_sv);
     kept->ofs = newSVsv(GvSVn(PL_ofsgv));
@@ -548,10 +568,13 @@ static void keep(pTHX_ struct kept *kept, uint64_t r, int flags, const char *dir
     if (flags & DROM_SCRIPT_IO)
         drom_io_open(aTHX);
     if (directory && *directory) {
-        kept->home = getcwd(NULL, 0);
+        kept->home = drom_folder();
+        if (kept->home < 0)
+            return 0;
         if (chdir(directory) != 0)
             drom.host->log(r, 4, "cannot enter the script's folder", 32);
     }
+    return 1;
 }
 
 static void restore(pTHX_ struct kept *kept, int flags)
@@ -571,9 +594,7 @@ static void restore(pTHX_ struct kept *kept, int flags)
     SvREFCNT_dec(kept->ors);
     sv_setsv(GvSVn(PL_ofsgv), kept->ofs);
     SvREFCNT_dec(kept->ofs);
-    if (kept->home && chdir(kept->home) != 0)
-        _exit(1); /* a worker in an unknown folder must not serve */
-    free(kept->home);
+    go_home(kept->home);
 }
 
 static void forget_pnotes(pTHX)
@@ -592,10 +613,13 @@ void drom_run(void *handler, uint64_t r, int flags, const char *directory, drom_
     drom.timed_out = 0;
     drom.interrupted = 0;
     drom.request = drom_request_object(aTHX_ flags & DROM_MOD_PERL_1 ? "Apache" : "Apache2::RequestRec");
-    keep(aTHX_ &kept, r, flags, directory);
-    protect(aTHX_ do_run, &run, out);
-    PL_curcop = &PL_compiling;
-    run_ends(aTHX_ handler, out);
+    if (keep(aTHX_ &kept, r, flags, directory)) {
+        protect(aTHX_ do_run, &run, out);
+        PL_curcop = &PL_compiling;
+        run_ends(aTHX_ handler, out);
+    } else {
+        no_folder(aTHX_ out);
+    }
     if (out->end == DROM_RETURNED)
         out->status = run.status;
     leave_child(aTHX_ out->end == DROM_DIED ? 255 : 0);

@@ -7,7 +7,6 @@
  */
 #include "internal.h"
 #include <perliol.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 /* In the child of a script's fork() the request is the parent's: its sockets are closed here and their numbers
@@ -296,8 +295,11 @@ void drom_env_export(pTHX)
     while ((entry = hv_iternext(env))) {
         SV *value = HeVAL(entry);
         STRLEN len;
-        if (SvOK(value))
-            setenv(HePV(entry, len), SvPV_nolen(value), 1);
+        const char *name = HePV(entry, len);
+        if (!SvOK(value) || !*name || strchr(name, '='))
+            continue; /* such a name is in no environment */
+        if (drom_put_env(name, SvPV_nolen(value)) != 0)
+            croak("Drom: cannot pass %%ENV on to a child: %s", Strerror(errno));
     }
 }
 
@@ -305,15 +307,18 @@ void drom_env_export(pTHX)
 
 static Perl_ppaddr_t usual_system, usual_exec, usual_backtick, usual_fork, usual_open;
 
-static void begin_capture(void)
+/* Without a place for it the child's output would go where the server's goes. */
+static void begin_capture(pTHX)
 {
-    int file = memfd_create("drom-system", MFD_CLOEXEC);
-    if (file < 0)
-        return;
-    captured = fcntl(1, F_DUPFD_CLOEXEC, 3);
+    int file = drom_memory_file("drom-system");
+    captured = file < 0 ? -1 : drom_second_descriptor(1);
+    int why = errno;
     if (captured >= 0)
         dup2(file, 1);
-    close(file);
+    if (file >= 0)
+        close(file);
+    if (captured < 0)
+        croak("Drom: no room for what a child prints: %s", Strerror(why));
 }
 
 static void answer_captured(void)
@@ -334,7 +339,7 @@ static OP *pp_system(pTHX)
         return usual_system(aTHX);
     drom_env_export(aTHX);
     if (drom.flags & DROM_SCRIPT_IO && !drom.forked)
-        begin_capture();
+        begin_capture(aTHX);
     OP *next = usual_system(aTHX);
     answer_captured();
     return next;

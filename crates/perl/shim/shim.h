@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define DROM_SHIM_ABI 1
+#define DROM_SHIM_ABI 2
 
 typedef struct {
     const char *ptr; /* NULL: undefined */
@@ -144,6 +144,7 @@ DROM_EXPORT void drom_cleanup(uint64_t r, drom_result *out);
 DROM_EXPORT void drom_end(drom_result *out);    /* END blocks of this worker */
 DROM_EXPORT void drom_after_fork(void);
 DROM_EXPORT void drom_interrupt(void);          /* async-signal-safe: the running request must die */
+DROM_EXPORT int drom_refuse(int call);          /* for tests; see scarce.c */
 DROM_EXPORT size_t drom_position(char *into, size_t room); /* "file:line" being run; reads only */
 
 /* The CGI zygote: see zygote.c. `next` waits for work in the parent and returns 1 in a child that is to

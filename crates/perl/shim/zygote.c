@@ -216,7 +216,7 @@ int drom_zygote(int argc, char **argv, char **env, const char *const *preload, d
     zygote.state = state;
     zygote.preload = preload;
     PERL_SYS_INIT3(&argc, &argv, &env);
-    PerlInterpreter *my_perl = drom_perl = perl_alloc();
+    PerlInterpreter *my_perl = drom_perl = drom_new_perl();
     if (!my_perl)
         return 1;
     PERL_SET_CONTEXT(my_perl);

@@ -132,6 +132,14 @@ impl Interpreter {
         NonNull::new(found).map(Handler).ok_or_else(|| result.error_text())
     }
 
+    /// For tests: the shim's `call`th request for a descriptor or memory from now on is refused; 0:
+    /// none. Returns how many there were since the last time this was said.
+    #[doc(hidden)]
+    pub fn refuse(&self, call: i32) -> i32 {
+        // SAFETY: sets two numbers that only this thread reads.
+        unsafe { (self.shim.refuse)(call) }
+    }
+
     /// Gives a handler back; it must not be run again.
     pub fn release(&self, handler: Handler) {
         // SAFETY: the handler holds one reference, which ends here.

@@ -8,7 +8,7 @@ use std::{
 };
 
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libdrom_perl.so"));
-const ABI: c_int = 1;
+const ABI: c_int = 2;
 
 /// Why Perl cannot be served here.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +91,7 @@ pub struct Shim {
     pub after_fork: unsafe extern "C" fn(),
     pub interrupt: unsafe extern "C" fn(),
     pub position: unsafe extern "C" fn(*mut u8, usize) -> usize,
+    pub refuse: unsafe extern "C" fn(c_int) -> c_int,
     pub zygote: unsafe extern "C" fn(
         c_int,
         Strings,
@@ -128,6 +129,7 @@ impl Shim {
                 after_fork: symbol(handle, c"drom_after_fork")?,
                 interrupt: symbol(handle, c"drom_interrupt")?,
                 position: symbol(handle, c"drom_position")?,
+                refuse: symbol(handle, c"drom_refuse")?,
                 zygote: symbol(handle, c"drom_zygote")?,
             })))
         }

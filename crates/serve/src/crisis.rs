@@ -30,6 +30,11 @@ static MAIN_THREAD: AtomicU64 = AtomicU64::new(0);
 static KICK: AtomicI32 = AtomicI32::new(-1);
 static ALARM: AtomicI32 = AtomicI32::new(-1);
 static GAVE_UP: AtomicBool = AtomicBool::new(false);
+static SERVER_ENDS: AtomicBool = AtomicBool::new(false);
+/// The helper's steps while it saves what can be saved.
+static BEATS: AtomicUsize = AtomicUsize::new(0);
+/// A helper that makes no step for so long never will.
+const BEAT_MS: i32 = 2000;
 
 type PerlFunctions = (unsafe extern "C" fn(), unsafe extern "C" fn(*mut u8, usize) -> usize);
 
@@ -58,6 +63,7 @@ pub fn install(
     // SAFETY: ignoring a signal needs no handler; a terminal's signals are the master's business.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN); // too large a file is an error of that write
         libc::signal(libc::SIGINT, libc::SIG_IGN);
         libc::signal(libc::SIGHUP, libc::SIG_IGN);
         libc::signal(libc::SIGTERM, libc::SIG_DFL);
@@ -95,6 +101,24 @@ pub fn drain_asked() -> bool {
     DRAIN.load(Relaxed)
 }
 
+/// What is given up from now on is given up because the server ends.
+pub fn server_ends() {
+    SERVER_ENDS.store(true, Relaxed);
+}
+
+/// The helper is at work.
+pub fn beat() {
+    BEATS.fetch_add(1, Relaxed);
+}
+
+/// What `fatal` does, on the helper's thread: the main one does not hear its signals. Where Perl is
+/// cannot be looked at while it runs.
+pub fn give_up_for_main_thread() {
+    GAVE_UP.store(true, Relaxed);
+    answer_client(give_up_signal());
+    mark_dying();
+}
+
 pub fn end_at_once() -> ! {
     // SAFETY: ends the process; nothing of it is to be flushed.
     unsafe { libc::_exit(70) }
@@ -122,24 +146,43 @@ extern "C" fn interrupt(_signal: i32) {
 extern "C" fn fatal(signal: i32) {
     // SAFETY: names this thread.
     let here = unsafe { libc::pthread_self() } as u64;
+    // A request that came to its end at the last moment leaves nothing to give up.
+    if signal == give_up_signal() && (GAVE_UP.load(Relaxed) || SOCKET.load(Relaxed) < 0) {
+        return;
+    }
     if here != MAIN_THREAD.load(Relaxed) || GAVE_UP.swap(true, Relaxed) {
         end_at_once(); // the helper failed, or dying failed: nothing is left to do well
     }
     note_position();
     answer_client(signal);
-    // SAFETY: the slot lives as long as the server.
-    if let Some(slot) = unsafe { SLOT.load(Relaxed).as_ref() } {
-        slot.set_state(State::Dying);
-        sys::kick(ALARM.load(Relaxed));
-    }
+    mark_dying();
     let function = ON_CRISIS.load(Relaxed);
     if function != 0 {
         // SAFETY: stored from a function of this type.
         unsafe { std::mem::transmute::<usize, fn(bool)>(function)(AT_REST.load(Relaxed)) };
     }
+    watch_helper()
+}
+
+fn mark_dying() {
+    // SAFETY: the slot lives as long as the server.
+    if let Some(slot) = unsafe { SLOT.load(Relaxed).as_ref() } {
+        slot.set_state(State::Dying);
+        sys::kick(ALARM.load(Relaxed));
+    }
+}
+
+/// Stays until the helper ends the process. A crash inside malloc leaves its lock held, and a
+/// helper that waits for that would keep its connections waiting too.
+fn watch_helper() -> ! {
     loop {
-        // SAFETY: the thread stays here until the helper ends the process.
-        unsafe { libc::pause() };
+        let before = BEATS.load(Relaxed);
+        // SAFETY: no descriptors; a signal makes the wait shorter, so what is left of it is waited
+        // again.
+        while unsafe { libc::poll(ptr::null_mut(), 0, BEAT_MS) } != 0 {}
+        if BEATS.load(Relaxed) == before {
+            end_at_once();
+        }
     }
 }
 
@@ -167,7 +210,13 @@ fn answer_client(signal: i32) {
         Connection: close\r\n\r\nThe request ran too long and had to be stopped\n";
     let failed: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: text/plain\r\n\
         Content-Length: 44\r\nConnection: close\r\n\r\nThe process that ran this request crashed.\r\n";
-    let text = if signal == give_up_signal() { late } else { failed };
+    let ends: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n\
+        Content-Length: 35\r\nConnection: close\r\n\r\nThe server ended before the answer\n";
+    let text = match signal == give_up_signal() {
+        true if SERVER_ENDS.load(Relaxed) => ends,
+        true => late,
+        false => failed,
+    };
     // SAFETY: writes a constant to a socket and shuts it; both are async-signal-safe.
     unsafe {
         if !BEGAN.load(Relaxed) {

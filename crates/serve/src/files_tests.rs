@@ -1,6 +1,8 @@
 //! Static files against what Apache 2.4.71 answered for a file of 100 bytes changed at 2026-01-02
 //! 03:04:05.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::map::files::FileKind;
 
@@ -23,6 +25,36 @@ fn stat() -> Stat {
         nlink: 1,
         atime_s: 0,
         ctime_s: 0,
+    }
+}
+
+proptest! {
+    /// Whatever is asked for: ranges lie inside the file, and one good range is that range.
+    #[test]
+    fn ranges_lie_inside_the_file(
+        text in prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..40),
+            "bytes=[0-9, -]{0,40}".prop_map(String::into_bytes),
+        ],
+        size in 0u64..1000,
+        (first, len) in (0u64..1000, 1u64..1000),
+    ) {
+        if let Ranges::Some(ranges) = parse_ranges(&text, size) {
+            prop_assert!(ranges.iter().all(|(first, last)| first <= last && *last < size));
+        }
+        let one = parse_ranges(format!("bytes={first}-{}", first + len - 1).as_bytes(), size);
+        match first < size {
+            true => prop_assert_eq!(
+                one,
+                Ranges::Some(vec![(first, (first + len - 1).min(size - 1))])
+            ),
+            false => prop_assert_eq!(one, Ranges::Unsatisfiable),
+        }
+    }
+
+    #[test]
+    fn no_list_of_types_makes_it_panic(text in "\\PC*") {
+        let _ = MediaTypes::parse(&text);
     }
 }
 

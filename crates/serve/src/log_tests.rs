@@ -1,6 +1,8 @@
 //! Access and error log lines against what Apache 2.4.71 wrote for the same requests. The time
 //! zone is the machine's, so that expectations about hours are computed, not fixed.
 
+use proptest::prelude::*;
+
 use super::*;
 
 struct Entry {
@@ -184,4 +186,34 @@ fn error_lines_have_apaches_form() {
         r"\[client 127\.0\.0\.1:38306\] died at x\.pl line 3\.\\n\\tmain::f called\n$"
     );
     assert!(regex::Regex::new(form).unwrap().is_match(&text), "{text}");
+}
+
+proptest! {
+    /// Any format is refused or renders one line whose text outside the % is as it was.
+    #[test]
+    fn no_format_makes_it_panic(text in "\\PC*|(%[a-zA-Z%<>!{},0-9]|[a-z ]){0,12}") {
+        let entry = Entry { line: b"GET / HTTP/1.1", agent: None, status: 200, bytes: 1 };
+        let mut out = Vec::new();
+        if let Ok(format) = LogFormat::parse(&text) {
+            format.render(&entry, &mut TimeCache::default(), &mut out);
+            prop_assert_eq!(out.last(), Some(&b'\n'));
+        }
+    }
+
+    #[test]
+    fn text_is_rendered_as_it_is(text in "[ !#-$&-\\[\\]-~]{0,40}") {
+        let entry = Entry { line: b"GET / HTTP/1.1", agent: None, status: 200, bytes: 1 };
+        let mut out = Vec::new();
+        let doubled = text.replace('%', "%%");
+        LogFormat::parse(&doubled).unwrap().render(&entry, &mut TimeCache::default(), &mut out);
+        prop_assert_eq!(String::from_utf8(out).unwrap(), text + "\n");
+    }
+
+    /// What a client sends is escaped: one line, printable, and nothing of it is lost.
+    #[test]
+    fn a_client_writes_no_lines_of_its_own(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        let mut out = Vec::new();
+        escaped(Some(&bytes), &mut out);
+        prop_assert!(out.iter().all(|b| (b' '..=b'~').contains(b)), "{out:?}");
+    }
 }

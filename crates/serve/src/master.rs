@@ -52,6 +52,8 @@ const QUICK_NS: u64 = 1_000_000_000;
 /// After so many quick ends in a row new workers wait a second each.
 const QUICK_MAX: u32 = 10;
 const STOP_NS: u64 = 40_000_000_000;
+/// After SIGTERM a CGI child that nobody waits for has this long before SIGKILL.
+const CGI_KILL_NS: u64 = 1_000_000_000;
 
 struct Generation {
     number: u32,
@@ -81,6 +83,8 @@ struct Master {
     alarm: OwnedFd,
     signals: OwnedFd,
     spawner: i32,
+    /// CGI children that were told to end, and when they are made to.
+    doomed: Vec<(i32, u64)>,
     generations: Vec<Generation>,
     next_generation: u32,
     quick_ends: u32,
@@ -142,6 +146,7 @@ impl Master {
             alarm: sys::event_fd().map_err(system("no event descriptor"))?,
             signals: signals.map_err(system("no signal descriptor"))?,
             spawner: 0,
+            doomed: Vec::new(),
             generations: Vec::new(),
             next_generation: 1,
             quick_ends: 0,
@@ -151,11 +156,15 @@ impl Master {
             announced: false,
             pid_file,
         };
+        // SAFETY: no handler. A log over the limit of a file's size is not the end of the server.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+        sys::scratch_folder();
         sys::raise_descriptor_limit();
         sys::adopt_orphans();
         master.write_pid_file()?;
+        // The error log is opened for the generation, and scripts of the spawner write there too.
+        master.start_generation(config.clone())?;
         master.start_spawner(&config)?;
-        master.start_generation(config)?;
         Ok(master)
     }
 
@@ -212,6 +221,7 @@ impl Master {
             cgi_jobs: self.cgi_jobs.1.as_raw_fd(),
             lifeline: self.lifeline.0.as_raw_fd(),
             alarm: self.alarm.as_raw_fd(),
+            master: std::process::id() as i32,
             user,
         };
         // SAFETY: the master has one thread.
@@ -299,6 +309,7 @@ impl Master {
         }
         self.retire_old();
         self.maintain();
+        self.kill_doomed();
     }
 
     fn signal(&mut self, signal: i32) {
@@ -348,13 +359,29 @@ impl Master {
             }
         }
         line.clear();
-        for cgi in self.board.cgi.iter().filter(|c| c.owner.load(Relaxed) == slot as u32 + 1) {
-            let child = cgi.pid.load(Relaxed);
+        self.stop_cgi_of(slot);
+    }
+
+    /// Nobody reads any more what the children of a worker that ended print.
+    fn stop_cgi_of(&mut self, slot: usize) {
+        let kill_ns = clock::monotonic_ns() + CGI_KILL_NS;
+        for cgi in self.board.cgi {
+            let Some(child) = cgi.abandon(slot) else { continue };
             if child > 0 {
-                sys::kill(-child, libc::SIGTERM); // nobody reads it any more
+                sys::kill(-child, libc::SIGTERM);
+                self.doomed.push((child, kill_ns));
             }
-            cgi.owner.store(0, Relaxed);
+            cgi.free();
         }
+    }
+
+    /// Those that did not take SIGTERM to heart.
+    fn kill_doomed(&mut self) {
+        let now_ns = clock::monotonic_ns();
+        for &(child, _) in self.doomed.iter().filter(|(_, kill_ns)| *kill_ns <= now_ns) {
+            sys::kill(-child, libc::SIGKILL);
+        }
+        self.doomed.retain(|(_, kill_ns)| *kill_ns > now_ns);
     }
 
     /// A template that ended although nobody asked it to.
@@ -376,10 +403,15 @@ impl Master {
     }
 
     fn reap(&mut self) {
-        while let Some((pid, _)) = sys::reap() {
+        while let Some((pid, status)) = sys::reap() {
+            self.board.forget_child(pid);
             if pid == self.spawner && self.stopping_ns == 0 {
                 self.spawner = 0;
-                let config = self.generations.last().map(|g| g.site.config.as_ref().clone());
+                let Some(generation) = self.generations.last() else { continue };
+                let how = sys::how_it_ended(status);
+                let text = format!("the CGI spawner {how}; a new one is started");
+                generation.site.log_error(LogLevel::Error, None, "core", &text);
+                let config = Some(generation.site.config.as_ref().clone());
                 if let Some(Err(e)) = config.map(|c| self.start_spawner(&c)) {
                     site::write_stderr(&format!("drom: {e}"));
                 }
@@ -408,7 +440,23 @@ impl Master {
     fn generation_ready(&mut self, number: usize) {
         self.generations[number].ready = true;
         self.quick_ends = 0;
+        self.replace_spawner(number);
         self.note_reload("done");
+    }
+
+    /// The new one has the new error log, `User` and `DromCGIPreload`. The old one may be started a
+    /// moment ago and not know the signal yet: that ends it as well, before it took a job.
+    fn replace_spawner(&mut self, number: usize) {
+        let config = self.generations[number].site.config.as_ref().clone();
+        let old = std::mem::take(&mut self.spawner);
+        match self.start_spawner(&config) {
+            Ok(()) if old > 0 => sys::kill(old, cgi::spawner::RETIRE),
+            Ok(()) => {}
+            Err(e) => {
+                self.spawner = old;
+                site::write_stderr(&format!("drom: {e}"));
+            }
+        }
     }
 
     fn generation_failed(&mut self, number: usize, text: &str) {
@@ -566,6 +614,7 @@ impl Master {
             }
             clock::sleep(std::time::Duration::from_millis(10));
         }
+        end_orphans();
         if let Some(path) = &self.pid_file {
             // A file that somebody removed already is as good.
             let _ = std::fs::remove_file(path);
@@ -587,6 +636,23 @@ pub fn reload_status_file(pid_file: &std::path::Path) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// What scripts started and left behind came to this process, the subreaper. A program that means
+/// to outlive the server makes itself a session of its own.
+fn end_orphans() {
+    for round in 0..60 {
+        while sys::reap().is_some() {}
+        let signal = match round {
+            0 => libc::SIGTERM,
+            1..50 => 0, // only looks who is there
+            _ => libc::SIGKILL,
+        };
+        if sys::kill_family(signal) == 0 {
+            return;
+        }
+        clock::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
 fn drain(worker: &mut Worker) {
     if !worker.drained {
         worker.drained = true;
@@ -597,10 +663,7 @@ fn drain(worker: &mut Worker) {
 }
 
 fn log_death(site: &Site, line: &crate::scoreboard::Slot, pid: i32, status: i32) {
-    let how = match libc::WIFSIGNALED(status) {
-        true => format!("was killed by signal {}", libc::WTERMSIG(status)),
-        false => format!("ended with status {}", libc::WEXITSTATUS(status)),
-    };
+    let how = sys::how_it_ended(status);
     let (request, position) = (line.request.get(), line.position.get());
     let busy = line.perl_since_ns.load(Relaxed) != 0 || line.state() == State::Dying;
     let mut text = format!("worker {pid} {how}");

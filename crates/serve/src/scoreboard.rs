@@ -4,7 +4,10 @@
 //! Text (the request line, the Perl position) is copied byte by byte; a reader may see a torn line, and
 //! shows it as what it is: a hint for people.
 
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicI32, AtomicU8, AtomicU32, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use crate::sys;
 
@@ -59,18 +62,50 @@ pub struct Slot {
 #[repr(C, align(64))]
 pub struct CgiSlot {
     /// Slot of the worker that waits for it, plus one; 0: free.
-    pub owner: AtomicU32,
-    /// Number of the job in this slot: what an earlier job's child still writes does not count.
-    pub serial: AtomicU32,
-    pub pid: AtomicI32,
+    owner: AtomicU32,
+    /// Number of the job in this slot, above, and of its process, below: what an earlier job's
+    /// child still writes does not count.
+    job: AtomicU64,
 }
 
+/// The worker is gone; its child is being stopped.
+const ABANDONED: u32 = u32::MAX;
+
 impl CgiSlot {
-    /// Called in the child, and with 0 by who reaps it.
-    pub fn set_pid(&self, serial: u32, pid: i32) {
-        if self.serial.load(Relaxed) == serial {
-            self.pid.store(pid, Relaxed);
-        }
+    pub fn serial(&self) -> u32 {
+        (self.job.load(Relaxed) >> 32) as u32
+    }
+
+    /// 0: not started yet, or over.
+    pub fn pid(&self) -> i32 {
+        self.job.load(SeqCst) as u32 as i32
+    }
+
+    pub fn is_taken(&self) -> bool {
+        self.owner.load(Relaxed) != 0
+    }
+
+    /// Called in the child, and with 0 by who reaps it. False when nobody waits for this job any
+    /// more.
+    pub fn set_pid(&self, serial: u32, pid: i32) -> bool {
+        let put = |job: u64| {
+            let same = job >> 32 == u64::from(serial);
+            same.then_some(u64::from(serial) << 32 | u64::from(pid as u32))
+        };
+        let ours = self.job.fetch_update(SeqCst, SeqCst, put).is_ok();
+        ours && !matches!(self.owner.load(SeqCst), 0 | ABANDONED)
+    }
+
+    /// The worker with this slot ended: the child to stop, 0 when it does not run. A child that
+    /// starts later sees that nobody waits for it.
+    pub fn abandon(&self, worker: usize) -> Option<i32> {
+        let owner = worker as u32 + 1;
+        self.owner.compare_exchange(owner, ABANDONED, SeqCst, SeqCst).ok()?;
+        Some(self.pid())
+    }
+
+    pub fn free(&self) {
+        self.owner.store(0, SeqCst);
     }
 }
 
@@ -181,13 +216,20 @@ impl Scoreboard {
         let taken = |s: &CgiSlot| s.owner.compare_exchange(0, owner, Relaxed, Relaxed).is_ok();
         let index =
             self.cgi.iter().take(most).position(|s| s.owner.load(Relaxed) == 0 && taken(s))?;
-        self.cgi[index].pid.store(0, Relaxed);
-        self.cgi[index].serial.fetch_add(1, Relaxed);
+        let serial = self.cgi[index].serial().wrapping_add(1);
+        self.cgi[index].job.store(u64::from(serial) << 32, SeqCst);
         Some(index)
     }
 
+    /// A child ended whose parent had ended before it: its number may soon be another process's.
+    pub fn forget_child(&self, pid: i32) {
+        for line in self.cgi.iter().filter(|line| line.pid() == pid) {
+            line.set_pid(line.serial(), 0);
+        }
+    }
+
     pub fn free_cgi(&self, index: usize) {
-        self.cgi[index].owner.store(0, Relaxed);
+        self.cgi[index].free();
     }
 }
 
@@ -203,6 +245,22 @@ mod tests {
         assert_eq!(board.take_cgi(0, 9), None);
         board.free_cgi(0);
         assert_eq!(board.take_cgi(1, 9), Some(0));
+    }
+
+    #[test]
+    fn a_child_that_comes_too_late_is_told() {
+        let board = Scoreboard::new(1).unwrap();
+        let line = &board.cgi[0];
+        board.take_cgi(0, 1);
+        let first = line.serial();
+        assert!(line.set_pid(first, 77));
+        assert_eq!((line.abandon(1), line.abandon(0)), (None, Some(77)));
+        assert_eq!(board.take_cgi(0, 1), None, "it is not free before the child was told");
+        assert!(!line.set_pid(first, 78));
+        line.free();
+        board.take_cgi(0, 1);
+        assert!(!line.set_pid(first, 79), "another job has the slot");
+        assert_eq!(line.pid(), 0);
     }
 
     #[test]

@@ -46,6 +46,9 @@ impl HeadScan {
         let Some((head_end, body_start)) = find_end(&self.bytes, before) else {
             return (self.bytes.len() > SCRIPT_HEAD_BYTES_MAX).then_some(Err(BadHead::TooLong));
         };
+        if head_end > SCRIPT_HEAD_BYTES_MAX {
+            return Some(Err(BadHead::TooLong)); // as when it comes in pieces
+        }
         let head = parse(&self.bytes[..head_end]);
         Some(head.map(|head| (head, &piece[body_start - before..])))
     }
@@ -66,6 +69,12 @@ impl HeadScan {
 
 /// The end of the last header line and the start of the body; an empty line may end in CR LF or LF.
 fn find_end(bytes: &[u8], from: usize) -> Option<(usize, usize)> {
+    // An empty first line: a head without headers.
+    match bytes {
+        [b'\n', ..] => return Some((0, 1)),
+        [b'\r', b'\n', ..] => return Some((0, 2)),
+        _ => {}
+    }
     let start = from.saturating_sub(3);
     for at in memchr::memchr_iter(b'\n', &bytes[start..]).map(|i| i + start) {
         let rest = &bytes[at + 1..];
@@ -76,12 +85,7 @@ fn find_end(bytes: &[u8], from: usize) -> Option<(usize, usize)> {
             return Some((at + 1, at + 3));
         }
     }
-    // An empty first line: a head without headers.
-    match bytes {
-        [b'\n', ..] => Some((0, 1)),
-        [b'\r', b'\n', ..] => Some((0, 2)),
-        _ => None,
-    }
+    None
 }
 
 fn parse(head: &[u8]) -> Result<ScriptHead, BadHead> {
@@ -135,6 +139,8 @@ fn shown(line: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn whole(text: &[u8]) -> Result<(ScriptHead, Vec<u8>), BadHead> {
@@ -174,6 +180,79 @@ mod tests {
                 }
             }
             assert_eq!((head.unwrap(), body), expected, "cut at {cut}");
+        }
+    }
+
+    /// What comes out of these pieces: the head, and how much of all of them is body.
+    fn in_pieces(pieces: &[&[u8]]) -> Result<(ScriptHead, Vec<u8>), BadHead> {
+        let mut scan = HeadScan::default();
+        let mut pieces = pieces.iter();
+        for piece in pieces.by_ref() {
+            if let Some(found) = scan.feed(piece) {
+                let (head, rest) = found?;
+                let rest = [rest.to_vec(), pieces.copied().collect::<Vec<_>>().concat()].concat();
+                return Ok((head, rest));
+            }
+        }
+        Err(scan.end())
+    }
+
+    fn nearly_a_head() -> impl Strategy<Value = Vec<u8>> {
+        let word = prop_oneof![
+            prop::sample::select(vec![
+                &b"Status: 404 No\n"[..],
+                b"Status: ",
+                b"Content-Type: text/html\r\n",
+                b"Location: /x\n",
+                b"X-A: b\n",
+                b"\n",
+                b"\r\n",
+                b"\r",
+                b":",
+                b" ",
+            ])
+            .prop_map(<[u8]>::to_vec),
+            prop::collection::vec(any::<u8>(), 0..6),
+        ];
+        prop::collection::vec(word, 0..10).prop_map(|words| words.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn noise_never_panics_and_pieces_say_what_the_whole_says(
+            text in nearly_a_head(),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..5),
+        ) {
+            let mut at: Vec<usize> = cuts.iter().map(|c| c.index(text.len() + 1)).collect();
+            at.extend([0, text.len()]);
+            at.sort_unstable();
+            let pieces: Vec<&[u8]> = at.windows(2).map(|w| &text[w[0]..w[1]]).collect();
+            prop_assert_eq!(in_pieces(&pieces), in_pieces(&[&text]));
+        }
+
+        #[test]
+        fn random_bytes_never_panic(text in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = in_pieces(&[&text]);
+        }
+
+        /// What is printed as a head is read as that head, and what follows is untouched.
+        #[test]
+        fn good_heads_come_out_as_they_went_in(
+            status in prop::option::of(100u16..1000),
+            headers in prop::collection::vec(("X-[A-Za-z0-9]{1,8}", "[ -~]{0,20}"), 0..5),
+            body in prop::collection::vec(any::<u8>(), 0..60),
+        ) {
+            let mut text: String = headers.iter().map(|(n, v)| format!("{n}: {v}\n")).collect();
+            text += &status.map_or(String::new(), |s| format!("Status: {s}\n"));
+            text += "\n";
+            let (head, rest) = in_pieces(&[text.as_bytes(), &body]).unwrap();
+            prop_assert_eq!(head.status.map(|(code, _)| code), status);
+            let told: Vec<_> = headers
+                .iter()
+                .map(|(n, v)| (n.as_bytes().to_vec(), v.trim().as_bytes().to_vec()))
+                .collect();
+            prop_assert_eq!(head.headers, told);
+            prop_assert_eq!(rest, body);
         }
     }
 

@@ -204,11 +204,19 @@ pub fn set_nonblocking(fd: RawFd) {
     }
 }
 
+/// TMPDIR, as it was at the first call: workers forget the server's environment.
+pub fn scratch_folder() -> &'static std::ffi::CStr {
+    static FOLDER: std::sync::OnceLock<std::ffi::CString> = std::sync::OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = std::env::temp_dir().into_os_string();
+        let bytes = std::os::unix::ffi::OsStringExt::into_vec(folder);
+        std::ffi::CString::new(bytes).unwrap_or_else(|_| c"/tmp".to_owned())
+    })
+}
+
 /// A file that has no name, for bodies too large for memory.
 pub fn scratch_file() -> io::Result<std::fs::File> {
-    let folder = std::env::temp_dir();
-    let unnamed = std::os::unix::ffi::OsStrExt::as_bytes(folder.as_os_str());
-    let path = std::ffi::CString::new(unnamed).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let path = scratch_folder();
     let flags = libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC;
     // SAFETY: the path is a C string; the descriptor is new.
     match unsafe { owned(libc::open(path.as_ptr(), flags, 0o600)) } {
@@ -290,6 +298,62 @@ pub fn reap() -> Option<(i32, i32)> {
     // SAFETY: `status` is a local.
     let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
     (pid > 0).then_some((pid, status))
+}
+
+/// A wait status in words, after the name of who ended.
+pub fn how_it_ended(status: i32) -> String {
+    match libc::WIFSIGNALED(status) {
+        true => format!("was killed by signal {}", libc::WTERMSIG(status)),
+        false => format!("ended with status {}", libc::WEXITSTATUS(status)),
+    }
+}
+
+/// This process gets a signal when the one that forked it ends; 0: no more. A parent that ended
+/// before this call shows as another parent.
+pub fn die_with_parent(signal: i32) {
+    // SAFETY: no pointers.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) };
+}
+
+pub fn parent() -> i32 {
+    // SAFETY: no pointers.
+    unsafe { libc::getppid() }
+}
+
+/// Signals every process below this one that has not made itself a session of its own; tells how
+/// many there were.
+pub fn kill_family(signal: i32) -> usize {
+    // SAFETY: no pointers.
+    let session = |pid| unsafe { libc::getsid(pid) };
+    let mut family = Vec::new();
+    descendants(std::process::id() as i32, &mut family);
+    family.retain(|&pid| session(pid) == session(0));
+    family.iter().for_each(|&pid| kill(pid, signal));
+    family.len()
+}
+
+fn descendants(pid: i32, all: &mut Vec<i32>) {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    for task in tasks.into_iter().flatten().flatten() {
+        let text = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        for child in text.split_whitespace().filter_map(|word| word.parse().ok()) {
+            all.push(child);
+            descendants(child, all);
+        }
+    }
+}
+
+/// A process (0: this one) leads a group of its own. Parent and child both say it: neither then
+/// meets a child without.
+pub fn make_group(pid: i32) {
+    // SAFETY: no pointers. A child that has its group already, or is gone, is as good.
+    unsafe { libc::setpgid(pid, pid) };
+}
+
+/// Whether a process is there (or, with a minus, one of a group), ended or not.
+pub fn is_there(pid: i32) -> bool {
+    // SAFETY: no pointers; signal 0 only asks.
+    unsafe { libc::kill(pid, 0) == 0 }
 }
 
 pub fn kill(pid: i32, signal: i32) {

@@ -24,6 +24,7 @@ pub struct Inherited {
     pub cgi_jobs: RawFd,
     pub lifeline: RawFd,
     pub alarm: RawFd,
+    pub master: i32,
     pub user: Option<Identity>,
 }
 
@@ -106,11 +107,18 @@ impl Message {
 /// The whole life of a template, and in a forked child the whole life of a worker.
 pub fn run(site: &'static Site, inherited: Inherited, master: OwnedFd) -> i32 {
     sys::reset_signals();
+    // Start-up code that does not end hears nothing of the lifeline. Workers are forked without
+    // this: they end by themselves.
+    sys::die_with_parent(libc::SIGKILL);
+    if sys::parent() != inherited.master {
+        return 1;
+    }
     // SAFETY: ignoring terminal signals needs no handler: the master decides what they mean.
     unsafe {
         libc::signal(libc::SIGINT, libc::SIG_IGN);
         libc::signal(libc::SIGHUP, libc::SIG_IGN);
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }
     let loaded = load(site);
     let mut perl = match loaded {
@@ -176,6 +184,10 @@ fn become_worker(
     {
         let text = format!("cannot become the configured User: {e}");
         site.log_error(crate::config::LogLevel::Crit, None, "core", &text);
+        return 1;
+    }
+    // Scripts are run in their folders, and a worker comes back from there.
+    if std::env::set_current_dir(".").is_err() && std::env::set_current_dir("/").is_err() {
         return 1;
     }
     let me = slot as usize;

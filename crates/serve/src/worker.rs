@@ -46,6 +46,11 @@ const LOOKS_IDLE_MAX: u32 = 50;
 const GRACE_NS: u64 = 1_000_000_000;
 /// A draining or dying worker ends after this long, whatever is left.
 const DRAIN_NS: u64 = 30_000_000_000;
+/// The master is gone: what runs may come to its end for so long, and has so long to unwind after
+/// that.
+const ORPHAN_NS: u64 = 300_000_000;
+/// Perl's END blocks have this long.
+const END_BLOCKS_NS: u64 = 5_000_000_000;
 /// Requests between looks at the worker's memory.
 const MEMORY_EVERY: u64 = 16;
 
@@ -61,6 +66,8 @@ struct Shared {
     since_ns: AtomicU64,
     /// Nanoseconds after which the running request is stopped; 0: never.
     limit_ns: AtomicU64,
+    /// When Perl's END blocks must be over; 0: they do not run yet.
+    end_ns: AtomicU64,
     dying: AtomicBool,
     main_thread: libc::pthread_t,
     main_tid: i32,
@@ -93,6 +100,7 @@ pub fn run(setup: Setup, mut perl: Option<PerlTier>) -> i32 {
         run: AtomicU64::new(0),
         since_ns: AtomicU64::new(0),
         limit_ns: AtomicU64::new(0),
+        end_ns: AtomicU64::new(0),
         dying: AtomicBool::new(false),
         main_thread,
         main_tid: sys::thread_id(),
@@ -107,11 +115,26 @@ pub fn run(setup: Setup, mut perl: Option<PerlTier>) -> i32 {
     CRISIS.store(std::ptr::from_ref(shared).cast_mut(), Ordering::Release);
     start_helper(shared, site);
     slot.set_state(State::Ready);
+    site.log_error(LogLevel::Debug, None, "core", "a worker is ready");
     serve(shared, site, slot, perl.as_mut());
-    if let Some(perl) = &perl {
+    end_perl(shared, perl.as_ref());
+    0
+}
+
+/// Runs the END blocks. The helper ends the process when they do not end.
+fn end_perl(shared: &'static Shared, perl: Option<&PerlTier>) {
+    // SAFETY: this thread is the owner here.
+    let master_gone = unsafe { &*shared.engine.get() }.master_gone;
+    let limit_ns = if master_gone { ORPHAN_NS } else { END_BLOCKS_NS };
+    shared.end_ns.store(clock::monotonic_ns() + limit_ns, Ordering::Release);
+    shared.awake.store(1, Ordering::Release);
+    sys::futex_wake(&shared.awake);
+    if let Some(perl) = perl {
         perl.interpreter.end();
     }
-    0
+    if master_gone {
+        sys::kill_family(libc::SIGKILL);
+    }
 }
 
 fn serve(
@@ -156,7 +179,8 @@ fn serve(
             engine.drain();
         }
         if engine.draining {
-            drain_until_ns = drain_until_ns.min(engine.now_ns + DRAIN_NS);
+            let patience_ns = if engine.master_gone { 3 * ORPHAN_NS } else { DRAIN_NS };
+            drain_until_ns = drain_until_ns.min(engine.now_ns + patience_ns);
             if next_job.is_none() && (engine.is_empty() || engine.now_ns > drain_until_ns) {
                 return;
             }
@@ -296,10 +320,14 @@ fn helper(shared: &'static Shared) {
         }
         clock::sleep(LOOK);
         if shared.dying.load(Ordering::Acquire) {
-            save_what_can_be_saved(shared);
+            save_what_can_be_saved(shared, true);
+        }
+        let end_ns = shared.end_ns.load(Ordering::Acquire);
+        if end_ns != 0 && clock::monotonic_ns() > end_ns {
+            crisis::end_at_once();
         }
         if shared.since_ns.load(Ordering::Relaxed) == 0 {
-            idle += 1;
+            idle += u32::from(end_ns == 0);
             if idle > LOOKS_IDLE_MAX {
                 shared.awake.store(0, Ordering::SeqCst);
                 // Pairs with `enter`: either it sees 0 and wakes us, or we see its request.
@@ -345,61 +373,103 @@ fn stand_in(shared: &'static Shared, begun_ns: u64) {
     // SAFETY: this thread is the owner now.
     let engine = unsafe { &mut *shared.engine.get() };
     engine.set_can_run_perl(false);
-    let mut interrupts = 0;
+    let (mut asked, mut gone_ns) = (Asked::Nothing, 0);
     while !shared.wanted.load(Ordering::SeqCst) && !shared.dying.load(Ordering::Acquire) {
-        let ran_ns = sys::thread_cpu_ns(shared.main_thread).saturating_sub(begun_ns);
-        engine.let_move(worth_moving(shared, ran_ns));
+        if engine.has_waiting() {
+            let ran_ns = sys::thread_cpu_ns(shared.main_thread).saturating_sub(begun_ns);
+            engine.let_move(worth_moving(shared, ran_ns));
+        }
         while let Ok(Turn::Job(_)) = engine.turn(50) {}
         if crisis::drain_asked() && !engine.draining {
             engine.drain();
         }
-        interrupts = stop_if_too_long(shared, engine.now_ns, interrupts);
+        if engine.master_gone && gone_ns == 0 {
+            gone_ns = engine.now_ns;
+        }
+        asked = stop_if_too_long(shared, (engine.now_ns, gone_ns), asked);
+        if asked == Asked::InVain {
+            crisis::give_up_for_main_thread();
+            save_what_can_be_saved(shared, false);
+        }
     }
     if shared.dying.load(Ordering::Acquire) {
-        save_what_can_be_saved(shared);
+        save_what_can_be_saved(shared, true);
     }
     engine.set_can_run_perl(true);
     shared.owner.store(FREE, Ordering::Release);
     sys::futex_wake(&shared.owner);
 }
 
-/// A request over its limit is interrupted; one that does not end even so takes its worker with it.
-fn stop_if_too_long(shared: &Shared, now_ns: u64, interrupts: u32) -> u32 {
-    let (since_ns, limit_ns) =
-        (shared.since_ns.load(Ordering::Relaxed), shared.limit_ns.load(Ordering::Relaxed));
-    if limit_ns == 0 || since_ns == 0 || now_ns < since_ns + limit_ns {
-        return interrupts;
-    }
-    let signal = match now_ns > since_ns + limit_ns + GRACE_NS {
-        false => crisis::interrupt_signal(),
-        true => crisis::give_up_signal(),
-    };
-    // SAFETY: the main thread lives as long as the process.
-    unsafe { libc::pthread_kill(shared.main_thread, signal) };
-    interrupts + 1
+/// What the helper asked of the running request so far.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Nothing,
+    /// Its worker is given up.
+    TheEnd,
+    /// And the main thread does not even hear that: Perl blocked its signals.
+    InVain,
 }
 
-/// The main thread will not come back. Idle connections go to other workers, what needs no Perl is
-/// finished, then the process ends.
-fn save_what_can_be_saved(shared: &'static Shared) -> ! {
+/// A request over its limit is interrupted; one that does not end even so takes its worker with it. That
+/// is said once: a second signal would find the first one's handler at work.
+fn stop_if_too_long(shared: &Shared, (now_ns, gone_ns): (u64, u64), asked: Asked) -> Asked {
+    let Some((end_ns, grace_ns)) = end_of_run(shared, gone_ns) else { return asked };
+    if now_ns < end_ns || shared.dying.load(Ordering::Acquire) {
+        return asked;
+    }
+    let signal = match (now_ns - end_ns) / grace_ns {
+        0 => crisis::interrupt_signal(),
+        1 if asked == Asked::Nothing => crisis::give_up_signal(),
+        1 => return asked,
+        _ => return Asked::InVain,
+    };
+    if gone_ns != 0 {
+        crisis::server_ends();
+    }
+    // SAFETY: the main thread lives as long as the process.
+    unsafe { libc::pthread_kill(shared.main_thread, signal) };
+    if signal == crisis::give_up_signal() { Asked::TheEnd } else { asked }
+}
+
+/// When the running request has to end, and how long it may take to unwind then.
+fn end_of_run(shared: &Shared, gone_ns: u64) -> Option<(u64, u64)> {
+    let since_ns = shared.since_ns.load(Ordering::Relaxed);
+    let limit_ns = shared.limit_ns.load(Ordering::Relaxed);
+    let limit = (limit_ns > 0).then(|| (since_ns + limit_ns, GRACE_NS));
+    let orphaned = (gone_ns > 0).then(|| (gone_ns + ORPHAN_NS, ORPHAN_NS));
+    let end = limit.into_iter().chain(orphaned).min_by_key(|(end_ns, _)| *end_ns);
+    end.filter(|_| since_ns != 0)
+}
+
+/// The main thread will not come back, and touches nothing any more when it is `still`. Idle
+/// connections go to other workers, what needs no Perl is finished, then the process ends.
+fn save_what_can_be_saved(shared: &'static Shared, still: bool) -> ! {
     if shared.owner.load(Ordering::Acquire) != HELPER {
         let taken =
             shared.owner.compare_exchange(FREE, HELPER, Ordering::Acquire, Ordering::Relaxed);
         if taken.is_err() {
-            crisis::end_at_once(); // the engine was in the middle of something: nothing is safe to touch
+            // The engine was in the middle of something: nothing is safe to touch.
+            crisis::end_at_once();
         }
     }
     // SAFETY: this thread is the owner.
     let engine = unsafe { &mut *shared.engine.get() };
     engine.set_can_run_perl(false);
-    engine.drop_running();
+    if still {
+        engine.drop_running(); // else Perl may write to a socket that has its number by then
+    }
     engine.drain();
-    let until_ns = clock::monotonic_ns() + DRAIN_NS;
-    while !engine.is_empty() && engine.now_ns < until_ns {
+    let since_ns = clock::monotonic_ns();
+    let patience_ns = |gone: bool| if gone { ORPHAN_NS } else { DRAIN_NS };
+    while !engine.has_only_running() && engine.now_ns < since_ns + patience_ns(engine.master_gone) {
+        crisis::beat();
         engine.let_move(Move::All);
         while let Ok(Turn::Job(_)) = engine.turn(20) {}
         engine.hand_off_idle();
         engine.now_ns = clock::monotonic_ns();
+    }
+    if engine.master_gone {
+        sys::kill_family(libc::SIGKILL);
     }
     crisis::end_at_once()
 }

@@ -1,7 +1,13 @@
 //! `drom serve`: serves a folder, or what an Apache-style configuration file says.
 
 use std::{
+    fs::File,
+    io::Write,
     net::SocketAddr,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -76,6 +82,8 @@ pub fn run(args: Args) -> Exit {
 }
 
 fn serve(args: Args, first: Config) -> Exit {
+    // Standard error becomes the error log; who starts a server looks at the terminal.
+    let terminal = std::io::stderr().as_fd().try_clone_to_owned().ok();
     let mut first = Some(first);
     let read_config = move || match first.take() {
         Some(config) => Ok(config),
@@ -86,17 +94,31 @@ fn serve(args: Args, first: Config) -> Exit {
             println!("listening on http://{address}");
         }
         // Somebody may wait for the line through a pipe.
-        let _ = std::io::Write::flush(&mut std::io::stdout());
+        let _ = std::io::stdout().flush();
     };
     match drom_serve::run(Box::new(read_config), &mut announce) {
         Ok(()) => Exit::Done,
         Err(e) => {
-            eprintln!("drom serve: {e}");
+            tell_both(&format!("drom serve: {e}\n"), terminal);
             match e {
-                drom_serve::ServeError::Config(_) => Exit::Usage,
+                drom_serve::ServeError::Config(_) | drom_serve::ServeError::Identity(_) => {
+                    Exit::Usage
+                }
                 _ => Exit::Failed,
             }
         }
+    }
+}
+
+/// To standard error, and to what it was at the start when that is something else.
+fn tell_both(text: &str, terminal: Option<OwnedFd>) {
+    eprint!("{text}");
+    let Some(terminal) = terminal.map(File::from) else { return };
+    let place = |file: &File| file.metadata().map(|m| (m.dev(), m.ino())).ok();
+    let now = std::io::stderr().as_fd().try_clone_to_owned().map(File::from);
+    if now.is_ok_and(|now| place(&now) != place(&terminal)) {
+        // A terminal that is gone needs no words.
+        let _ = (&terminal).write_all(text.as_bytes());
     }
 }
 

@@ -47,6 +47,12 @@ Alias /perlrun/ {}/perl/
 impl Server {
     /// Starts a server with this added to the base configuration and these files in its folder.
     pub fn start(config: &str, files: &[(&str, &str)]) -> Self {
+        Self::start_by(&[], config, files)
+    }
+
+    /// The same, started by another program that becomes it, as `nice` does; `{}` is the folder
+    /// here too.
+    pub fn start_by(program: &[&str], config: &str, files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for folder in ["htdocs", "cgi-bin", "perl", "lib"] {
             std::fs::create_dir(dir.path().join(folder)).unwrap();
@@ -59,7 +65,8 @@ impl Server {
         let root = dir.path().to_str().unwrap();
         let text = format!("{BASE}{config}").replace("{}", root);
         std::fs::write(dir.path().join("httpd.conf"), text).unwrap();
-        let (child, address) = spawn(dir.path());
+        let program: Vec<String> = program.iter().map(|word| word.replace("{}", root)).collect();
+        let (child, address) = spawn(&program, dir.path());
         Self { child, address, dir }
     }
 
@@ -137,8 +144,10 @@ impl Drop for Server {
     }
 }
 
-fn spawn(dir: &Path) -> (Child, SocketAddr) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_drom"))
+fn spawn(program: &[String], dir: &Path) -> (Child, SocketAddr) {
+    let mut words = program.iter().map(String::as_str).chain([env!("CARGO_BIN_EXE_drom")]);
+    let mut child = Command::new(words.next().unwrap())
+        .args(words)
         .args(["serve", "-f"])
         .arg(dir.join("httpd.conf"))
         .stdout(Stdio::piped())

@@ -50,6 +50,7 @@ pub fn all() -> Vec<Case> {
         environment_is_the_requests_own
         special_variables_end_with_the_request
         child_processes
+        what_is_refused_is_an_error_and_nothing_is_lost
         requests_can_be_interrupted
         end_blocks_of_a_script
         handlers_and_methods
@@ -907,6 +908,47 @@ fn child_processes() {
         &mut fake,
     );
     assert_eq!(fake.shown(), "asystem www.example.org\nb");
+}
+
+/// Everything that the shim takes from the system, asked for once.
+const GREEDY: &str = "print 'a'; system('echo b'); print `echo c`; \
+    open my $p, 'echo d |' or die \"no pipe\\n\"; print <$p>; close $p; return 0;";
+
+/// Compiles and runs a script in a folder; its answer, or what it died of.
+fn in_a_folder(perl: &Perl, id: u64) -> Result<String, String> {
+    let text = format!("package Greedy{id}; sub handler {{ {GREEDY} }} 1;");
+    let (package, directory) = (format!("Greedy{id}"), Some(c"/"));
+    let source = drom_perl::Source { package: &package, text: text.as_bytes(), directory };
+    let handler = perl.interpreter.compile(&source).map_err(|e| crate::perl::text(&e))?;
+    let mut fake = Fake::get("/");
+    let call = drom_perl::Call { handler, id, flags: flags(), directory };
+    let end = perl.interpreter.run(&call, &mut fake).end;
+    perl.interpreter.release(handler);
+    match end {
+        End::Returned(_) => Ok(fake.shown()),
+        End::Died(why) => Err(crate::perl::text(&why)),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn what_is_refused_is_an_error_and_nothing_is_lost() {
+    let perl = Perl::start();
+    let open = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let folder = std::env::current_dir().unwrap();
+    perl.interpreter.refuse(0);
+    assert_eq!(in_a_folder(&perl, 1000), Ok("ab\nc\nd\n".to_owned()));
+    let (calls, before) = (perl.interpreter.refuse(0), open());
+    assert!(calls > 10, "{calls} calls");
+    for call in 1..=calls {
+        perl.interpreter.refuse(call);
+        let id = 1000 + 2 * call as u64;
+        let why = in_a_folder(&perl, id).expect_err("the script was refused something");
+        let known = ["current folder", "what a child prints", "%ENV on to a child"];
+        assert!(known.iter().any(|words| why.contains(words)), "call {call}: {why}");
+        perl.interpreter.refuse(0);
+        assert_eq!(in_a_folder(&perl, id + 1), Ok("ab\nc\nd\n".to_owned()), "after {call}");
+        assert_eq!((open(), std::env::current_dir().unwrap()), (before, folder.clone()));
+    }
 }
 
 /// What the running request must die of, for the handler of SIGVTALRM.

@@ -66,7 +66,21 @@ fn take(bytes: &mut &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            // What is read as a job is written as the same bytes.
+            if let Some(job) = Job::decode(&bytes) {
+                let mut again = Vec::new();
+                job.encode(&mut again);
+                prop_assert_eq!(again, bytes);
+            }
+        }
+    }
 
     #[test]
     fn a_job_survives_the_trip_and_a_cut_one_is_refused() {

@@ -21,7 +21,10 @@ use super::{
     job::{JOB_BYTES_MAX, Job},
     zygote,
 };
-use crate::{scoreboard::Scoreboard, sys};
+use crate::{
+    scoreboard::{CgiSlot, Scoreboard},
+    sys,
+};
 
 /// What the spawner is given at its start.
 pub struct Setup {
@@ -65,9 +68,13 @@ struct Perl {
     path: String,
 }
 
-/// Runs until the master ends; then returns.
+/// Between two jobs a spawner that gets this leaves the rest to its successor. Its zygotes finish
+/// what they were given.
+pub const RETIRE: i32 = libc::SIGUSR2;
+
+/// Runs until the master ends or retires it; then returns.
 pub fn run(setup: Setup) {
-    let Ok(signals) = sys::signal_fd(&[libc::SIGCHLD]) else { return };
+    let Ok(signals) = sys::signal_fd(&[libc::SIGCHLD, RETIRE]) else { return };
     let Ok(reports) = sys::message_pair(false) else { return };
     let perl = drom_perl::available().then(find_perl).flatten();
     let mut spawner = Spawner {
@@ -95,7 +102,11 @@ pub fn run(setup: Setup) {
             return spawner.end();
         }
         if ready[2] {
-            while sys::next_signal(signals.as_raw_fd()).is_some() {}
+            while let Some(signal) = sys::next_signal(signals.as_raw_fd()) {
+                if signal == RETIRE {
+                    return;
+                }
+            }
             spawner.reap();
         }
         if ready[3] {
@@ -171,7 +182,8 @@ impl Spawner {
             }
             let perl = self.perl.as_ref()?.path.clone();
             let report = self.reports.1.try_clone().ok()?;
-            let link = zygote::start(kind, self.setup.board, perl, report)?;
+            let lifeline = self.setup.lifeline.try_clone().ok()?;
+            let link = zygote::start(kind, self.setup.board, perl, (report, lifeline))?;
             self.zygotes.insert(kind.clone(), link);
         }
         self.zygotes.get(kind)
@@ -196,27 +208,31 @@ impl Spawner {
         match unsafe { sys::fork() } {
             Ok(None) => exec_child(&self.setup.board, job, stdin.as_raw_fd(), stdout.as_raw_fd()),
             Ok(Some(pid)) => {
+                sys::make_group(pid);
                 self.children.insert(pid, (job.slot, job.serial));
             }
-            Err(e) => {
-                eprintln_line(&format!("drom: cannot start {}: {e}", show(&job.script)));
-            }
+            Err(e) => zygote::cannot_fork(job, &e),
         }
     }
 
-    /// Zygotes end with their sockets; their children finish by themselves.
+    /// Zygotes stop their children themselves. The scoreboard knows those of zygotes that were
+    /// killed.
     fn end(self) {
-        for (_, link) in self.zygotes {
-            sys::kill(link.pid(), libc::SIGTERM);
-        }
+        let listed = self.setup.board.cgi.iter().map(CgiSlot::pid).filter(|&pid| pid > 0);
+        zygote::stop_children(&self.setup.board, self.children.into_keys().chain(listed).collect());
     }
 
     fn reap(&mut self) {
-        while let Some((pid, _)) = sys::reap() {
+        while let Some((pid, status)) = sys::reap() {
             if let Some(slot) = self.children.remove(&pid) {
                 zygote::tell_end(&self.setup.board, slot);
             }
+            let before = self.zygotes.len();
             self.zygotes.retain(|_, link| link.pid() != pid);
+            if self.zygotes.len() != before {
+                let how = sys::how_it_ended(status);
+                eprintln_line(&format!("drom: a perl that waits for CGI scripts {how}"));
+            }
         }
     }
 }

@@ -2,16 +2,21 @@
 //! a child for each job. The spawner's side is [`Link`]; the zygote's side is [`ZygoteLoop`].
 
 use std::{
+    collections::HashMap,
     fs,
     os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
     path::Path,
     time::SystemTime,
 };
 
+use drom_observe::clock;
 use drom_perl::zygote::{Job as PerlJob, Wait};
 
 use super::job::{JOB_BYTES_MAX, Job};
-use crate::{scoreboard::Scoreboard, sys};
+use crate::{
+    scoreboard::{CgiSlot, Scoreboard},
+    sys,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Taint {
@@ -56,8 +61,14 @@ fn modified(file: &str) -> Option<SystemTime> {
 }
 
 /// Starts a zygote; `None` when no process could be made.
-pub fn start(kind: &Kind, board: Scoreboard, perl: String, report: OwnedFd) -> Option<Link> {
+pub fn start(
+    kind: &Kind,
+    board: Scoreboard,
+    perl: String,
+    (report, lifeline): (OwnedFd, OwnedFd),
+) -> Option<Link> {
     let (mine, theirs) = sys::message_pair(false).ok()?;
+    let spawner = std::process::id() as i32;
     // SAFETY: the spawner has one thread.
     match unsafe { sys::fork() }.ok()? {
         Some(pid) => {
@@ -67,15 +78,21 @@ pub fn start(kind: &Kind, board: Scoreboard, perl: String, report: OwnedFd) -> O
         }
         None => {
             drop(mine);
-            run(kind, board, perl, theirs, report)
+            // Modules that do not come to an end hear nothing of the lifeline.
+            sys::die_with_parent(libc::SIGTERM);
+            if sys::parent() != spawner {
+                sys::exit_now(1);
+            }
+            run(kind, board, perl, [theirs, report, lifeline])
         }
     }
 }
 
-fn run(kind: &Kind, board: Scoreboard, perl: String, jobs: OwnedFd, report: OwnedFd) -> ! {
+fn run(kind: &Kind, board: Scoreboard, perl: String, fds: [OwnedFd; 3]) -> ! {
     sys::reset_signals();
     // Among what the spawner holds are the pipes of the very job that made it start this zygote.
-    sys::close_all_except(&[jobs.as_raw_fd(), report.as_raw_fd()]);
+    sys::close_all_except(&fds.each_ref().map(AsRawFd::as_raw_fd));
+    let [jobs, report, lifeline] = fds;
     null_to_stdio();
     let switches: &[&str] = match kind.taint {
         Taint::Off => &[],
@@ -87,7 +104,7 @@ fn run(kind: &Kind, board: Scoreboard, perl: String, jobs: OwnedFd, report: Owne
     let mut zygote = ZygoteLoop {
         board,
         perl,
-        jobs: Some(jobs),
+        jobs: Some((jobs, lifeline)),
         report: Some(report),
         child: None,
         loaded: Vec::new(),
@@ -107,8 +124,8 @@ fn run(kind: &Kind, board: Scoreboard, perl: String, jobs: OwnedFd, report: Owne
 struct ZygoteLoop {
     board: Scoreboard,
     perl: String,
-    /// `None` in a child.
-    jobs: Option<OwnedFd>,
+    /// Where jobs come from, and what closes when the master ends; `None` in a child.
+    jobs: Option<(OwnedFd, OwnedFd)>,
     report: Option<OwnedFd>,
     /// In a child that is to report: its script.
     child: Option<Vec<u8>>,
@@ -116,27 +133,34 @@ struct ZygoteLoop {
 }
 
 impl Wait for ZygoteLoop {
-    /// Waits, forks, reaps. In the child: takes the job's descriptors and becomes the script.
+    /// Waits, forks, reaps. In the child: takes the job's descriptors and becomes the script. A
+    /// zygote whose spawner let go of it stays until its children are over, to say so.
     fn next(&mut self) -> Option<PerlJob> {
+        sys::die_with_parent(0);
         let signals = sys::signal_fd(&[libc::SIGCHLD]).ok()?;
-        let mut children = std::collections::HashMap::new();
+        let mut children = HashMap::new();
         let mut buffer = vec![0; JOB_BYTES_MAX + 1];
-        let jobs = self.jobs.take()?;
-        loop {
-            let ready = sys::poll(&[jobs.as_fd(), signals.as_fd()], -1);
+        let (jobs, lifeline) = self.jobs.take()?;
+        let mut jobs = Some(jobs);
+        while jobs.is_some() || !children.is_empty() {
+            let mut fds = vec![lifeline.as_fd(), signals.as_fd()];
+            fds.extend(jobs.as_ref().map(AsFd::as_fd));
+            let ready = sys::poll(&fds, -1);
+            if ready[0] {
+                stop_children(&self.board, children.into_keys().collect());
+                return None;
+            }
             if ready[1] {
                 while sys::next_signal(signals.as_raw_fd()).is_some() {}
-                while let Some((pid, _)) = sys::reap() {
-                    if let Some(slot) = children.remove(&pid) {
-                        tell_end(&self.board, slot);
-                    }
-                }
+                self.reap(&mut children);
             }
-            if !ready[0] {
-                continue;
-            }
+            let Some(socket) = jobs.as_ref().filter(|_| ready[2]) else { continue };
             let mut fds = Vec::new();
-            let got = sys::receive_fds(jobs.as_raw_fd(), &mut buffer, &mut fds).ok()??;
+            let got = sys::receive_fds(socket.as_raw_fd(), &mut buffer, &mut fds);
+            let Ok(Some(got)) = got else {
+                jobs = None;
+                continue;
+            };
             let Some(job) = Job::decode(&buffer[1..got]) else { continue };
             let [stdin, stdout] = &fds[..] else { continue };
             // SAFETY: a zygote has one thread; a module that started others was not preloaded.
@@ -147,11 +171,13 @@ impl Wait for ZygoteLoop {
                     return Some(self.become_child(job, stdin, stdout, learn));
                 }
                 Ok(Some(pid)) => {
+                    sys::make_group(pid);
                     children.insert(pid, (job.slot, job.serial));
                 }
-                Err(_) => {} // the pipe closes with this job: the worker sees no output
+                Err(e) => cannot_fork(&job, &e), // the pipe closes: the worker sees no output
             }
         }
+        None
     }
 
     fn loaded(&mut self, entry: &[u8]) {
@@ -163,6 +189,14 @@ impl Wait for ZygoteLoop {
 }
 
 impl ZygoteLoop {
+    fn reap(&self, children: &mut HashMap<i32, (u32, u32)>) {
+        while let Some((pid, _)) = sys::reap() {
+            if let Some(slot) = children.remove(&pid) {
+                tell_end(&self.board, slot);
+            }
+        }
+    }
+
     fn become_child(&mut self, job: Job, stdin: RawFd, stdout: RawFd, learn: bool) -> PerlJob {
         // Perl chose its actions at its start, SIGFPE ignored among them: they stay.
         sys::unblock_signals();
@@ -186,12 +220,15 @@ impl ZygoteLoop {
 /// The part of a CGI child that does not depend on what it runs: descriptors, folder, slot.
 pub fn enter_child(board: &Scoreboard, job: &Job, stdin: RawFd, stdout: RawFd) {
     use std::os::unix::ffi::OsStrExt;
-    if let Some(line) = board.cgi.get(job.slot as usize) {
-        line.set_pid(job.serial, std::process::id() as i32);
+    // The group is there before its number is known: whoever stops the child stops the group.
+    sys::make_group(0);
+    if let Some(line) = board.cgi.get(job.slot as usize)
+        && !line.set_pid(job.serial, std::process::id() as i32)
+    {
+        sys::exit_now(0); // its worker ended, or its client went, while the job was on its way
     }
-    // SAFETY: plain descriptor and process-group calls in a process with one thread.
+    // SAFETY: plain descriptor calls in a process with one thread.
     unsafe {
-        libc::setpgid(0, 0);
         libc::dup2(stdin, 0);
         libc::dup2(stdout, 1);
     }
@@ -206,6 +243,36 @@ pub fn enter_child(board: &Scoreboard, job: &Job, stdin: RawFd, stdout: RawFd) {
 pub fn tell_end(board: &Scoreboard, (slot, serial): (u32, u32)) {
     if let Some(line) = board.cgi.get(slot as usize) {
         line.set_pid(serial, 0);
+    }
+}
+
+pub fn cannot_fork(job: &Job, error: &std::io::Error) {
+    let script = String::from_utf8_lossy(&job.script);
+    super::spawner::eprintln_line(&format!("drom: cannot start {script}: {error}"));
+}
+
+/// The server ends. Workers that still read what children print have a moment for that, then no
+/// child stays.
+pub fn stop_children(board: &Scoreboard, mut children: Vec<i32>) {
+    const STEP: std::time::Duration = std::time::Duration::from_millis(10);
+    for _ in 0..30 {
+        if !board.cgi.iter().any(CgiSlot::is_taken) {
+            break;
+        }
+        clock::sleep(STEP);
+    }
+    for round in 0..40 {
+        while sys::reap().is_some() {}
+        children.retain(|&pid| sys::is_there(-pid));
+        match round {
+            0 => children.iter().for_each(|&pid| sys::kill(-pid, libc::SIGTERM)),
+            30.. => children.iter().for_each(|&pid| sys::kill(-pid, libc::SIGKILL)),
+            _ => {}
+        }
+        if children.is_empty() {
+            return;
+        }
+        clock::sleep(STEP);
     }
 }
 

@@ -16,7 +16,10 @@ pub struct Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file.display(), self.line)
+        match self.line {
+            0 => write!(f, "{}", self.file.display()), // the file as a whole
+            line => write!(f, "{}:{line}", self.file.display()),
+        }
     }
 }
 

@@ -71,7 +71,44 @@ fn bracket(set: &[u8], c: u8) -> Option<(bool, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// By trying everything: what the loop above must agree with.
+    fn slowly(pattern: &[u8], text: &[u8], pathname: bool) -> bool {
+        match (pattern.first(), text.first()) {
+            (None, _) => text.is_empty(),
+            (Some(b'*'), first) => {
+                let more = first.is_some_and(|&c| !(pathname && c == b'/'));
+                slowly(&pattern[1..], text, pathname)
+                    || (more && slowly(pattern, &text[1..], pathname))
+            }
+            (Some(_), Some(&c)) => one(pattern, c, pathname)
+                .is_some_and(|used| slowly(&pattern[used..], &text[1..], pathname)),
+            (Some(_), None) => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_fast_way_agrees_with_trying_everything(
+            pattern in "[ab/*?\\[\\]!\\\\-]{0,8}",
+            text in "[ab/\\[!-]{0,8}",
+            pathname in any::<bool>(),
+        ) {
+            let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+            prop_assert_eq!(fnmatch(pattern, text, pathname), slowly(pattern, text, pathname));
+        }
+
+        #[test]
+        fn random_bytes_never_panic(
+            pattern in prop::collection::vec(any::<u8>(), 0..40),
+            text in prop::collection::vec(any::<u8>(), 0..40),
+        ) {
+            let _ = fnmatch(&pattern, &text, true);
+        }
+    }
 
     #[test]
     fn matches_like_apr_fnmatch() {

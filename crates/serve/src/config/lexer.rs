@@ -136,6 +136,8 @@ fn quoted(text: &str, quote: char) -> Result<(String, &str), String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -163,6 +165,43 @@ mod tests {
         let environment = |n: &str| (n == "E").then(|| "env".to_string());
         let (text, unknown) = substitute("x${A}y${E}z${NO}${", &defines, &environment);
         assert_eq!((text.as_str(), unknown), ("x1yenvz${NO}${", vec!["NO".to_string()]));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "\\PC*|[<>/${}\"'\\\\ \n#=a]{0,60}") {
+            for line in lines(&text) {
+                let _ = statement(&line.text);
+            }
+            let _ = (statement(&text), words(&text));
+            let _ = substitute(&text, &HashMap::new(), &|_| None);
+        }
+
+        /// What is quoted as the language asks comes out as it went in.
+        #[test]
+        fn quoted_words_come_out_as_they_went_in(
+            all in prop::collection::vec("[ -~äé]{0,12}", 0..6),
+            single in any::<bool>(),
+        ) {
+            let quote = if single { '\'' } else { '"' };
+            let quoted = |word: &String| {
+                let inner = word.replace('\\', "\\\\").replace(quote, &format!("\\{quote}"));
+                format!("{quote}{inner}{quote}")
+            };
+            let text: Vec<String> = all.iter().map(quoted).collect();
+            prop_assert_eq!(words(&text.join(" ")), Ok(all));
+        }
+
+        /// A line that is continued says what the line in one piece says.
+        #[test]
+        fn a_continued_line_is_the_same_line(
+            text in "[A-Za-z][ -\\[\\]-~]{0,40}",
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let cut = cut.index(text.len() + 1);
+            let broken = format!("{}\\\n{}", &text[..cut], &text[cut..]);
+            prop_assert_eq!(lines(&broken), lines(&text));
+        }
     }
 
     #[test]

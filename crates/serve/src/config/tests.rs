@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use proptest::prelude::{Just, Strategy};
+
 use super::*;
 
 fn source(files: &[(&str, &str)]) -> MemorySource {
@@ -194,6 +196,26 @@ fn reads_real_files() {
 }
 
 proptest::proptest! {
+    #[test]
+    fn no_noise_makes_it_panic(text in "\\PC*|[ -~\n]{0,200}") {
+        let _ = read(&text);
+    }
+
+    /// Settings mean the same in any order, whatever blank lines, comments and case are between.
+    #[test]
+    fn form_does_not_matter(
+        order in Just(vec![0usize, 1, 2, 3]).prop_shuffle(),
+        noise in "[ \t]{0,3}",
+    ) {
+        let settings = ["StartServers 3", "Timeout 7", "MaxRequestWorkers 9", "KeepAlive Off"];
+        let text: String = order
+            .iter()
+            .map(|&i| format!("{noise}{}{noise}\n\n# note\n", settings[i].to_lowercase()))
+            .collect();
+        let (plain, other) = (good(&settings.join("\n")), good(&text));
+        proptest::prop_assert_eq!(format!("{:?}", plain.server), format!("{:?}", other.server));
+    }
+
     #[test]
     fn no_text_makes_it_panic(
         words in proptest::collection::vec(proptest::sample::select(vec![

@@ -4,7 +4,6 @@
 use std::{
     io::Write,
     os::fd::{AsRawFd, OwnedFd},
-    sync::atomic::Ordering::Relaxed,
 };
 
 use super::{Engine, borrowed, connection::State, token};
@@ -45,7 +44,7 @@ impl Engine {
         let timeout_ns = request.site.timeout().as_nanos() as u64;
         let limit = request.mapped().policy.time_limit().map(|l| l.as_nanos() as u64);
         let limit_ns = limit.map_or(u64::MAX, |limit| request.started_ns + limit);
-        let serial = self.setup.board.cgi[slot].serial.load(Relaxed);
+        let serial = self.setup.board.cgi[slot].serial();
         match send_job(request, (slot, serial), self.setup.cgi_jobs) {
             Ok(pipe) => {
                 let token = connection.token | token::CGI;
@@ -191,7 +190,7 @@ impl Engine {
             connection.deadline_ns = u64::MAX; // it still waits for a place
             return;
         };
-        let pid = self.setup.board.cgi[run.slot].pid.load(Relaxed);
+        let pid = self.setup.board.cgi[run.slot].pid();
         let signal = if run.killed_ns == 0 { libc::SIGTERM } else { libc::SIGKILL };
         if run.killed_ns == 0 {
             let name = String::from_utf8_lossy(request.filename()).into_owned();

@@ -175,6 +175,11 @@ impl Engine {
         self.count == 0
     }
 
+    /// Nothing left but requests that are with another thread.
+    pub fn has_only_running(&self) -> bool {
+        self.connections.iter().flatten().all(|c| c.state == State::Running)
+    }
+
     /// Whether this thread can run Perl. Without it ready requests go to idle workers, and what
     /// comes by the inboxes is left to them.
     pub fn set_can_run_perl(&mut self, can: bool) {
@@ -192,8 +197,9 @@ impl Engine {
         self.hand_off_idle();
     }
 
-    /// One step: an event, a waiting request, or a wait of at most `timeout_ms` (-1: as long as nothing
-    /// is due).
+    /// One step: an event, a waiting request, or a wait of at most `timeout_ms` (-1: as long as
+    /// nothing is due). The thread that has no Perl comes back from every wait: it has a request to
+    /// watch, and busy connections must not keep it from that.
     pub fn turn(&mut self, timeout_ms: i32) -> io::Result<Turn> {
         let mut waited = false;
         loop {
@@ -210,10 +216,9 @@ impl Engine {
                 continue;
             }
             if self.next == self.ready {
-                // Whoever has no Perl looks after every wait whether more may move.
-                let may_ask = waited && !self.can_run_perl && self.has_waiting();
                 self.sweep_if_due();
-                if may_ask || !self.wait(timeout_ms)? {
+                let seen_enough = waited && !self.can_run_perl;
+                if seen_enough || !self.wait(timeout_ms)? {
                     return Ok(Turn::Idle);
                 }
                 waited = true;
@@ -312,6 +317,7 @@ impl Engine {
                 // The master is gone: nobody will accept what waits in the queue, and nobody replaces us.
                 let _ = self.epoll.remove(self.setup.lifeline);
                 self.drain();
+                self.attention = true; // a worker with nothing to do ends now
             }
             token::CGI => self.cgi_event(token, events),
             _ => return self.connection_event(token, events),

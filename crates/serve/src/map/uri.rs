@@ -77,7 +77,64 @@ fn resolve_dots(path: &[u8]) -> Result<Vec<u8>, u16> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn nearly_a_path() -> impl Strategy<Value = Vec<u8>> {
+        let word = prop_oneof![
+            prop::sample::select(vec![
+                "/", "//", "/.", "/..", "/...", "%2e", "%2E%2e", "%2f", "%00", "%25", "%", "%4",
+                "a", "b c",
+            ])
+            .prop_map(|w| w.as_bytes().to_vec()),
+            prop::collection::vec(any::<u8>(), 0..4),
+        ];
+        prop::collection::vec(word, 0..10).prop_map(|words| [b"/", &words.concat()[..]].concat())
+    }
+
+    /// The same by the book: split, decode each segment, walk.
+    fn slowly(raw: &[u8]) -> Result<Vec<u8>, u16> {
+        let mut walked: Vec<Vec<u8>> = Vec::new();
+        let decoded = decode(raw)?;
+        let segments: Vec<&[u8]> = decoded[1..].split(|&b| b == b'/').collect();
+        for segment in &segments {
+            match *segment {
+                b"" | b"." => {}
+                b".." => drop(walked.pop().ok_or(400_u16)?),
+                other => walked.push(other.to_vec()),
+            }
+        }
+        let mut path: Vec<u8> = walked.iter().flat_map(|s| [b"/", &s[..]].concat()).collect();
+        if matches!(segments.last(), Some(&(b"" | b"." | b".."))) || path.is_empty() {
+            path.push(b'/');
+        }
+        Ok(path)
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_normal_or_refused(raw in nearly_a_path()) {
+            let got = normalise(&raw).map(std::borrow::Cow::into_owned);
+            prop_assert_eq!(&got, &slowly(&raw));
+            let Ok(path) = got else { return Ok(()) };
+            // Nothing climbs; a normal path is its own normal form once its % are escaped again.
+            prop_assert!(path.starts_with(b"/"));
+            let climbs = |s: &[u8]| s == b"." || s == b"..";
+            prop_assert!(!path.split(|&b| b == b'/').any(climbs));
+            prop_assert!(!path.windows(2).any(|w| w == b"//"));
+            let escaped: Vec<u8> = path
+                .iter()
+                .flat_map(|&b| if b == b'%' { b"%25".to_vec() } else { vec![b] })
+                .collect();
+            prop_assert_eq!(normalise(&escaped).map(std::borrow::Cow::into_owned), Ok(path));
+        }
+
+        #[test]
+        fn random_bytes_never_panic(raw in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = normalise(&raw);
+        }
+    }
 
     #[test]
     fn normalises_as_apache_does() {

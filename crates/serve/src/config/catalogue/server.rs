@@ -2,7 +2,7 @@
 //! identity.
 
 use super::Context::{Both, Server};
-use super::values::{duration, listen_address, number, on_off, positive, size, word};
+use super::values::{duration, listen_address, number, on_off, positive, size, word, workers};
 use super::{Cx, Directive, MANY, accepted, refused, set};
 use crate::config::policy::replace_pairs;
 use crate::config::settings::{CustomLog, LogLevel, ServerTokens};
@@ -84,15 +84,15 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         },
     ),
     set("StartServers", (1, 1), "number", Server, "5", "Workers at start.", |cx, a| {
-        cx.server.start_servers = positive(&a[0])?;
+        cx.server.start_servers = workers(&a[0])?;
         Ok(())
     }),
     set("MinSpareServers", (1, 1), "number", Server, "5", "Fewest idle workers.", |cx, a| {
-        cx.server.min_spare = positive(&a[0])?;
+        cx.server.min_spare = workers(&a[0])?;
         Ok(())
     }),
     set("MaxSpareServers", (1, 1), "number", Server, "10", "Most idle workers.", |cx, a| {
-        cx.server.max_spare = positive(&a[0])?;
+        cx.server.max_spare = workers(&a[0])?;
         Ok(())
     }),
     set("MaxRequestWorkers", (1, 1), "number", Server, "256", "Most workers.", max_request_workers),
@@ -113,7 +113,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         "",
         "Most workers ever; MaxRequestWorkers is lowered to it.",
         |cx, a| {
-            cx.server.max_request_workers = cx.server.max_request_workers.min(positive(&a[0])?);
+            cx.server.max_request_workers = cx.server.max_request_workers.min(workers(&a[0])?);
             Ok(())
         },
     ),
@@ -463,7 +463,7 @@ fn server_tokens(cx: &mut Cx, args: &[String]) -> Result<(), String> {
 }
 
 fn max_request_workers(cx: &mut Cx, args: &[String]) -> Result<(), String> {
-    cx.server.max_request_workers = positive(&args[0])?;
+    cx.server.max_request_workers = workers(&args[0])?;
     Ok(())
 }
 

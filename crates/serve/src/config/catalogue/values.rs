@@ -28,6 +28,19 @@ pub fn positive(text: &str) -> Result<u32, String> {
     number(text).and_then(|n: u32| if n == 0 { Err("0 is too few".to_string()) } else { Ok(n) })
 }
 
+/// A number of worker processes.
+pub fn workers(text: &str) -> Result<u32, String> {
+    match positive(text)? {
+        count if count > WORKERS_MAX => {
+            Err(format!("{count} workers are too many; {WORKERS_MAX} is the most"))
+        }
+        count => Ok(count),
+    }
+}
+
+/// As many as Apache's prefork allows a `ServerLimit` to say.
+const WORKERS_MAX: u32 = 200_000;
+
 /// Seconds, or a number with `ms`, `s`, `min`, `h`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -1,0 +1,132 @@
+//! What `drom serve` says, and how it ends, when it cannot start.
+
+use std::{os::unix::fs::PermissionsExt, path::Path, process::Command};
+
+struct Ended {
+    status: Option<i32>,
+    said: String,
+}
+
+/// Runs `drom serve` in a folder; it must end by itself, within 20 s.
+fn serve(dir: &Path, args: &[&str]) -> Ended {
+    let output = Command::new("timeout")
+        .args(["20", env!("CARGO_BIN_EXE_drom"), "serve"])
+        .args(args)
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Ended { status: output.status.code(), said }
+}
+
+/// A configuration that cannot work: the status, and one line on standard error with these words.
+fn refuses(config: &str, args: &[&str], status: i32, words: &[&str]) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("broken.pl"), "my $x = ;\n").unwrap();
+    let root = dir.path().to_str().unwrap();
+    std::fs::write(dir.path().join("c.conf"), config.replace("{}", root)).unwrap();
+    let ended = serve(dir.path(), &[&["-f", "c.conf"], args].concat());
+    assert_eq!(ended.status, Some(status), "{config}: {}", ended.said);
+    let (lines, first) =
+        (ended.said.lines().count(), ended.said.lines().next().unwrap_or_default());
+    assert_eq!(lines, 1, "{config}: {}", ended.said);
+    assert!(words.iter().all(|word| first.contains(word)), "{config}: {first}");
+}
+
+#[test]
+fn numbers_of_workers_that_cannot_be() {
+    for (line, word) in [
+        ("MaxRequestWorkers 0", "0 is too few"),
+        ("StartServers 0", "0 is too few"),
+        ("MaxRequestWorkers 100000000", "too many"),
+        ("StartServers 100000000", "too many"),
+        ("MaxClients 99999999999", "whole number"),
+        ("MaxRequestWorkers -1", "whole number"),
+    ] {
+        let name = line.split(' ').next().unwrap();
+        refuses(line, &["-t"], 2, &["c.conf:1:", name, word]);
+        refuses(line, &[], 2, &["c.conf:1:", name, word]);
+    }
+}
+
+#[test]
+fn a_port_that_another_server_has() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let config = format!("Listen {address}\nErrorLog {{}}/log\n");
+    refuses(&config, &[], 1, &["cannot listen on", &address, "Address already in use"]);
+}
+
+#[test]
+fn an_address_that_this_machine_does_not_have() {
+    refuses("Listen 203.0.113.7:8099\n", &[], 1, &["cannot listen on 203.0.113.7:8099"]);
+}
+
+#[test]
+fn a_listener_without_permission() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    // Root may listen anywhere: somebody else tries, where this can be arranged.
+    let program = env!("CARGO_BIN_EXE_drom");
+    let output = Command::new("setpriv")
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .args([program, "serve", "--listen", "127.0.0.1:81"])
+        .arg(dir.path())
+        .output();
+    let Ok(output) = output else {
+        eprintln!("not tested: setpriv is not installed");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("setpriv") {
+        eprintln!("not tested: {said}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("ports below 1024 need root") && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn configurations_that_cannot_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = serve(dir.path(), &["-f", "none.conf"]);
+    assert_eq!(missing.status, Some(2));
+    assert!(missing.said.starts_with("none.conf: cannot read"), "{}", missing.said);
+    let folder = serve(dir.path(), &["-f", "."]);
+    assert_eq!((folder.status, folder.said.lines().count()), (Some(2), 1), "{}", folder.said);
+    let nowhere = serve(dir.path(), &["nowhere"]);
+    assert_eq!((nowhere.status, nowhere.said.lines().count()), (Some(2), 1), "{}", nowhere.said);
+    std::fs::write(dir.path().join("bytes.conf"), b"\xff\xfeListen\0\n").unwrap();
+    let bytes = serve(dir.path(), &["-f", "bytes.conf", "-t"]);
+    assert_eq!((bytes.status, bytes.said.lines().count()), (Some(2), 1), "{}", bytes.said);
+}
+
+#[test]
+fn files_and_names_that_are_not_there() {
+    const LOCAL: &str = "Listen 127.0.0.1:0\n";
+    let refuses = |line: &str, status, words: &[&str]| {
+        refuses(&format!("{LOCAL}{line}\n"), &[], status, words);
+    };
+    refuses("ErrorLog /none/log", 1, &["cannot open the log /none/log"]);
+    refuses("CustomLog /none/log common", 1, &["cannot open the log /none/log"]);
+    // SAFETY: no pointers.
+    if unsafe { libc::geteuid() } == 0 {
+        refuses("User nobody-at-all", 2, &["no user or group called nobody-at-all"]);
+    }
+    refuses("PidFile /none/pid", 1, &["cannot write the PidFile /none/pid"]);
+    // The error log has it too, but who starts a server looks at the terminal.
+    refuses("ErrorLog {}/log\nPerlRequire /none.pl", 1, &["c.conf:3:", "/none.pl"]);
+    refuses("ErrorLog {}/log\nPerlModule No::Such", 1, &["c.conf:3:", "No/Such.pm"]);
+    refuses("ErrorLog {}/log\nCustomLog /none/log common", 1, &["cannot open the log /none/log"]);
+}
+
+#[test]
+fn an_error_at_the_start_is_in_the_error_log_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let config = format!("Listen 127.0.0.1:0\nErrorLog {}\nPerlRequire /none.pl\n", log.display());
+    std::fs::write(dir.path().join("c.conf"), config).unwrap();
+    assert_eq!(serve(dir.path(), &["-f", "c.conf"]).status, Some(1));
+    let text = std::fs::read_to_string(log).unwrap();
+    assert!(text.contains("/none.pl") && text.contains("c.conf:3:"), "{text}");
+}
