@@ -181,6 +181,23 @@ fn scripts_are_run_in_their_folder_by_a_user_who_may_not_enter_the_servers() {
 }
 
 #[test]
+fn a_cgi_request_that_waited_for_its_place_has_the_head_of_its_script() {
+    let script = cgi("select undef, undef, undef, 0.2; \
+        print \"Status: 404 Not here\\nContent-type: text/x-waited\\n\\n$$\\n\";\n");
+    let config = "StartServers 1\nMinSpareServers 1\nMaxSpareServers 1\nMaxRequestWorkers 1\n";
+    let server = Server::start(config, &[("cgi-bin/slow.pl", &script)]);
+    let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.send("GET /cgi-bin/slow.pl HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    for client in &mut clients {
+        let answer = client.answer().unwrap();
+        assert_eq!(answer.status, 404, "{}", answer.head);
+        assert_eq!(answer.header("Content-Type"), Some("text/x-waited"));
+    }
+}
+
+#[test]
 fn words_of_a_query_are_safe_for_a_shell() {
     let script = cgi(&format!("{PLAIN}print join '|', @ARGV;\n"));
     let server = Server::start("", &[("cgi-bin/args.pl", &script)]);

@@ -479,7 +479,7 @@ fn a_script_edited_or_deleted_under_load() {
                     let answer = client.get(path);
                     let text = answer.text();
                     let good = text.starts_with("round ") || text == "Hello, world!\n";
-                    // mod_cgi too says 500 of a script that goes between the look at it and its run.
+                    // mod_cgi too says 500 of a script that goes between look and run.
                     let gone = answer.status == 404
                         || (answer.status == 500 && path.contains("cgi-bin") && removed());
                     assert!(gone || good, "{path}: {} {text}", answer.head);

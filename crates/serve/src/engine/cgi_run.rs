@@ -216,7 +216,9 @@ impl Engine {
             return;
         }
         for connection in self.connections.iter_mut().flatten() {
-            if let (State::Cgi, Some(request)) = (connection.state, connection.request.as_mut()) {
+            // A request that waits for its place has nothing to say, not even a head.
+            let running = connection.state == State::Cgi && connection.cgi.is_some();
+            if let (true, Some(request)) = (running, connection.request.as_mut()) {
                 // A client that is gone shows at the next write.
                 let _ = drom_perl::Exchange::flush(&mut **request);
             }
