@@ -66,6 +66,12 @@ impl HeadScan {
 
 /// The end of the last header line and the start of the body; an empty line may end in CR LF or LF.
 fn find_end(bytes: &[u8], from: usize) -> Option<(usize, usize)> {
+    // An empty first line: a head without headers.
+    match bytes {
+        [b'\n', ..] => return Some((0, 1)),
+        [b'\r', b'\n', ..] => return Some((0, 2)),
+        _ => {}
+    }
     let start = from.saturating_sub(3);
     for at in memchr::memchr_iter(b'\n', &bytes[start..]).map(|i| i + start) {
         let rest = &bytes[at + 1..];
@@ -76,12 +82,7 @@ fn find_end(bytes: &[u8], from: usize) -> Option<(usize, usize)> {
             return Some((at + 1, at + 3));
         }
     }
-    // An empty first line: a head without headers.
-    match bytes {
-        [b'\n', ..] => Some((0, 1)),
-        [b'\r', b'\n', ..] => Some((0, 2)),
-        _ => None,
-    }
+    None
 }
 
 fn parse(head: &[u8]) -> Result<ScriptHead, BadHead> {
@@ -112,7 +113,6 @@ fn parse_line(line: &[u8]) -> Result<(&[u8], &[u8]), BadHead> {
     let colon = memchr::memchr(b':', line).ok_or_else(bad)?;
     let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
     let token = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
-    let name = name.trim_ascii_end();
     if name.is_empty() || !name.iter().all(token) || value.contains(&b'\r') || value.contains(&0) {
         return Err(bad());
     }
