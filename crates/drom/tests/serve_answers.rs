@@ -271,3 +271,42 @@ fn handlers_do_not_see_the_environment_of_the_server() {
     let names = server.get("/env").text();
     assert_eq!(names, "CARGO_PKG_NAME,GIVEN,HOME,MOD_PERL,MOD_PERL_API_VERSION,PATH");
 }
+
+#[test]
+fn what_a_request_keeps_of_its_body_when_it_becomes_another() {
+    let script = cgi(
+        "print \"Content-type: text/plain\\n\\n\"; print \"$_=$ENV{$_}\\n\" for sort keys %ENV; \
+         print 'BODY=', <STDIN>, \"\\n\";\n",
+    );
+    let handler = "package My::Away; use Apache2::SubRequest (); sub handler { my $r = shift;
+        my ($to, $read) = split /,/, $r->args; $r->read(my $some, $read) if $read;
+        die \"boom\\n\" if $to eq 'die'; $r->internal_redirect($to); return 0 } 1;\n";
+    let config = "ErrorDocument 404 /cgi-bin/env.pl?x\nErrorDocument 500 /cgi-bin/env.pl?x\n\
+        <Location /h>\nSetHandler modperl\nPerlResponseHandler My::Away\n</Location>\n";
+    let files = [
+        ("cgi-bin/env.pl", script),
+        ("cgi-bin/bad.pl", cgi("<STDIN>; print \"no head\\n\";\n")),
+        ("cgi-bin/to.pl", cgi(LOCATION)),
+        ("lib/My/Away.pm", handler.to_owned()),
+    ];
+    let files: Vec<(&str, &str)> = files.iter().map(|(n, t)| (*n, &t[..])).collect();
+    let server = Server::start(config, &files);
+    let large = "y".repeat(200_000);
+    for (path, body, method, length, rest) in [
+        ("/nothing", "hello", "GET", Some("5"), "hello"),
+        ("/nothing", &large, "GET", Some("200000"), &large),
+        ("/h?die", "hello", "GET", Some("5"), "hello"),
+        ("/h?die,2", "hello", "GET", Some("5"), "llo"),
+        ("/h?die,100000", &large, "GET", Some("200000"), &large[100_000..]),
+        ("/cgi-bin/bad.pl", "hello", "GET", Some("5"), ""),
+        ("/cgi-bin/to.pl?/cgi-bin/env.pl", "hello", "GET", None, ""),
+        ("/h?/cgi-bin/env.pl", "hello", "POST", Some("5"), "hello"),
+        ("/h?/cgi-bin/env.pl,2", "hello", "POST", Some("5"), "llo"),
+    ] {
+        let text = server.connect().post(path, body.as_bytes()).text();
+        let value = |name: &str| text.lines().find_map(|l| l.strip_prefix(name));
+        assert_eq!(value("REQUEST_METHOD="), Some(method), "{path}");
+        assert_eq!(value("CONTENT_LENGTH="), length, "{path}");
+        assert!(value("BODY=") == Some(rest), "{path}: {:?}", value("BODY=").map(str::len));
+    }
+}

@@ -6,7 +6,7 @@ use crate::{
     config::ErrorDocument,
     error_page,
     http::{DateCache, ResponseHead, status_text},
-    request::{Next, Request},
+    request::{Because, Next, Request},
 };
 
 pub use crate::http::Framing;
@@ -19,6 +19,11 @@ thread_local! {
 pub fn is_ours(name: &[u8]) -> bool {
     const OURS: [&[u8]; 4] = [b"Connection", b"Keep-Alive", b"Transfer-Encoding", b"Date"];
     OURS.iter().any(|own| name.eq_ignore_ascii_case(own))
+}
+
+/// Whether an answer of this status has neither body nor words about one.
+pub fn is_bare(status: u16) -> bool {
+    matches!(status, 100..=199 | 204 | 304)
 }
 
 /// Whether HTTP gives the status a meaning.
@@ -47,9 +52,13 @@ pub fn write_head(request: &mut Request, wire: &mut Vec<u8>) {
         framing: request.framing,
         server: &request.site.server,
     };
-    let content_type = content_type(request);
+    let has_body = !is_bare(request.status);
+    let content_type = content_type(request).filter(|_| has_body);
     let typed = content_type.as_deref().map(|t| (b"Content-Type".as_slice(), t));
-    let encoded = request.content_encoding().map(|e| (b"Content-Encoding".as_slice(), e));
+    let encoded = request
+        .content_encoding()
+        .filter(|_| has_body)
+        .map(|e| (b"Content-Encoding".as_slice(), e));
     let fields =
         request.headers_out.iter().filter(|(n, _)| !n.eq_ignore_ascii_case(b"Content-Type"));
     let fields = fields.chain(request.err_headers_out.iter()).chain(encoded).chain(typed);
@@ -90,6 +99,7 @@ pub fn finish(request: &mut Request, wire: &mut Vec<u8>) {
             wire.extend_from_slice(&request.held);
             request.keep = false;
         }
+        Framing::None => {}
         _ => wire.extend_from_slice(&request.held),
     }
 }
@@ -119,6 +129,12 @@ fn error_with(request: &mut Request, status: u16, document: Option<ErrorDocument
         request.aborted = true;
         return Next::Finish;
     }
+    if matches!(status, 204 | 304) {
+        // No page: the fields of the answer stay, validators first among them.
+        request.forget_body();
+        request.status = status;
+        return Next::Finish;
+    }
     let location = (300..400)
         .contains(&status)
         .then(|| request.headers_out.get(b"Location").map(<[u8]>::to_vec));
@@ -135,7 +151,7 @@ fn error_with(request: &mut Request, status: u16, document: Option<ErrorDocument
     }
     match document {
         Some(ErrorDocument::Local(path)) if request.redirects == 0 => {
-            return Next::Redirect(path.into_bytes());
+            return Next::Redirect(path.into_bytes(), Because::Error);
         }
         Some(ErrorDocument::Url(url)) => {
             request.status = 302;
@@ -170,9 +186,6 @@ fn error_document(request: &Request, status: u16) -> Option<ErrorDocument> {
 }
 
 fn standard_page(request: &mut Request) {
-    if matches!(request.status, 204 | 304) {
-        return;
-    }
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let location = request.headers_out.get(b"Location").map(text).unwrap_or_default();
     let method = text(&request.method);

@@ -4,15 +4,15 @@
 //! come without a body: the caller adds the error page.
 
 use std::collections::HashMap;
-use std::time::UNIX_EPOCH;
 
+use crate::conditions::{Conditions, Validators};
 use crate::config::{FileETag, Policy};
-use crate::http::Head;
+use crate::environment::method_number;
 use crate::http::response::http_date;
 use crate::map::files::Stat;
 
 /// What may be asked of a file.
-const ALLOW: &str = "GET,POST,OPTIONS,HEAD";
+pub const ALLOW: &str = "HEAD,GET,POST,OPTIONS";
 /// Apache's MaxRanges, MaxRangeOverlaps and MaxRangeReversals: beyond them the whole file is sent.
 const MAX_RANGES: usize = 200;
 const MAX_OVERLAPS: usize = 20;
@@ -45,35 +45,6 @@ pub struct FilePlan {
     pub parts: Vec<Part>,
 }
 
-/// The fields of a request that matter to a file.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct FileRequest<'a> {
-    pub method: &'a [u8],
-    pub if_match: Option<&'a [u8]>,
-    pub if_none_match: Option<&'a [u8]>,
-    pub if_modified_since: Option<&'a [u8]>,
-    pub if_unmodified_since: Option<&'a [u8]>,
-    pub if_range: Option<&'a [u8]>,
-    pub range: Option<&'a [u8]>,
-}
-
-impl<'a> FileRequest<'a> {
-    /// Picks the fields out of a request head.
-    #[must_use]
-    pub fn of(head: &Head, buffer: &'a [u8]) -> FileRequest<'a> {
-        let value = |name| head.value(buffer, name);
-        FileRequest {
-            method: &buffer[head.method.clone()],
-            if_match: value("if-match"),
-            if_none_match: value("if-none-match"),
-            if_modified_since: value("if-modified-since"),
-            if_unmodified_since: value("if-unmodified-since"),
-            if_range: value("if-range"),
-            range: value("range"),
-        }
-    }
-}
-
 /// The file, and when it is asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct FileFacts<'a> {
@@ -88,7 +59,7 @@ pub struct FileFacts<'a> {
 /// Decides what a request for a file gets.
 #[must_use]
 pub fn plan(
-    request: &FileRequest,
+    request: &Conditions,
     file: &FileFacts,
     policy: &Policy,
     types: &MediaTypes,
@@ -96,10 +67,7 @@ pub fn plan(
     match request.method {
         b"GET" | b"HEAD" | b"POST" => {}
         b"OPTIONS" => return bare(200, vec![("Allow", ALLOW.to_string())], Some(0)),
-        b"PUT" | b"DELETE" | b"PATCH" => {
-            return bare(405, vec![("Allow", ALLOW.to_string())], None);
-        }
-        _ => return bare(501, vec![("Allow", ALLOW.to_string())], None),
+        method => return bare(unserved(method), vec![("Allow", ALLOW.to_string())], None),
     }
     let etag = etag(file, policy.file_etag);
     let mut headers = vec![("Last-Modified", http_date(file.stat.mtime_s.max(0) as u64))];
@@ -107,13 +75,21 @@ pub fn plan(
         headers.push(("ETag", tag.clone()));
     }
     headers.push(("Accept-Ranges", "bytes".to_string()));
-    match conditions(request, file, etag.as_deref()) {
+    let kind = types.of(file.name, policy);
+    let facts = Validators {
+        etag: etag.as_deref().map(str::as_bytes),
+        mtime_s: file.stat.mtime_s,
+        now_s: file.now_unix_s,
+    };
+    match request.verdict(&facts) {
         Some(304) => return bare(304, headers, None),
-        Some(status) => return bare(status, headers, None),
+        Some(status) => {
+            headers.extend(kind.content_type.map(|t| ("Content-Type", t)));
+            return bare(status, headers, Some(0)); // Apache sends no page here
+        }
         None => {}
     }
-    let kind = types.of(file.name, policy);
-    let ranges = match request.range.filter(|_| if_range_holds(request, file, etag.as_deref())) {
+    let ranges = match request.range.filter(|_| request.if_range_holds(&facts)) {
         Some(range) => parse_ranges(range, file.stat.size),
         None => Ranges::Whole,
     };
@@ -124,6 +100,13 @@ pub fn plan(
         plan.parts.clear();
     }
     plan
+}
+
+/// What a method gets that no file answers: 501 when the server does not know it.
+#[must_use]
+pub fn unserved(method: &[u8]) -> u16 {
+    let invalid = method_number(b"\0");
+    if method_number(method) == invalid { 501 } else { 405 }
 }
 
 fn bare(status: u16, headers: Vec<(&'static str, String)>, length: Option<u64>) -> FilePlan {
@@ -143,59 +126,6 @@ fn etag(file: &FileFacts, parts: Option<FileETag>) -> Option<String> {
     (!words.is_empty()).then(|| format!("{weak}\"{}\"", words.join("-")))
 }
 
-/// `ap_meets_conditions`: the status that a failed precondition gives. Apache sends 304 only when
-/// both If-None-Match and If-Modified-Since agree, where both are there.
-fn conditions(request: &FileRequest, file: &FileFacts, etag: Option<&str>) -> Option<u16> {
-    let mtime = file.stat.mtime_s;
-    if request.if_match.is_some_and(|tags| !tag_matches(tags, etag, false)) {
-        return Some(412);
-    }
-    if request.if_unmodified_since.and_then(date).is_some_and(|date| mtime > date) {
-        return Some(412);
-    }
-    let reads = matches!(request.method, b"GET" | b"HEAD");
-    let tagged = request.if_none_match.map(|tags| tag_matches(tags, etag, true));
-    if tagged == Some(true) && !reads {
-        return Some(412);
-    }
-    let since = request.if_modified_since.and_then(date);
-    let dated = since.map(|date| mtime <= date && date <= file.now_unix_s);
-    let unchanged = match (tagged, dated) {
-        (None, None) => false,
-        (tagged, dated) => tagged.unwrap_or(true) && dated.unwrap_or(true),
-    };
-    (unchanged && reads).then_some(304)
-}
-
-/// Whether a list of tags, or `*`, names the file's.
-fn tag_matches(list: &[u8], etag: Option<&str>, weakly: bool) -> bool {
-    if list.trim_ascii() == b"*" {
-        return true;
-    }
-    let Some(etag) = etag else { return false };
-    let own = etag.strip_prefix("W/").unwrap_or(etag);
-    list.split(|&c| c == b',').map(<[u8]>::trim_ascii).any(|tag| match tag.strip_prefix(b"W/") {
-        Some(tag) => weakly && tag == own.as_bytes(),
-        None => tag == own.as_bytes() && (weakly || own == etag),
-    })
-}
-
-fn date(text: &[u8]) -> Option<i64> {
-    let text = std::str::from_utf8(text).ok()?;
-    let time = httpdate::parse_http_date(text.trim()).ok()?;
-    let since = time.duration_since(UNIX_EPOCH).ok()?;
-    i64::try_from(since.as_secs()).ok()
-}
-
-/// A range counts only if the file is the one the client has part of.
-fn if_range_holds(request: &FileRequest, file: &FileFacts, etag: Option<&str>) -> bool {
-    match request.if_range.map(<[u8]>::trim_ascii) {
-        None => true,
-        Some(tag) if tag.starts_with(b"\"") => tag_matches(tag, etag, false),
-        Some(text) => date(text) == Some(file.stat.mtime_s),
-    }
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Ranges {
     Whole,
@@ -207,8 +137,12 @@ enum Ranges {
 /// `ap_set_byterange`: any malformed part makes the field void; parts beyond the end are dropped;
 /// neighbours that touch or overlap become one.
 fn parse_ranges(text: &[u8], size: u64) -> Ranges {
-    let Some(list) = text.strip_prefix(b"bytes=") else { return Ranges::Whole };
+    let Some((unit, list)) = text.split_at_checked(6) else { return Ranges::Whole };
+    if !unit.eq_ignore_ascii_case(b"bytes=") {
+        return Ranges::Whole;
+    }
     let (mut ranges, mut overlaps, mut reversals) = (Vec::<(u64, u64)>::new(), 0, 0);
+    let list = list.strip_suffix(b",").unwrap_or(list);
     for spec in list.split(|&c| c == b',').map(<[u8]>::trim_ascii) {
         let Some(range) = parse_range(spec, size) else { return Ranges::Whole };
         let Some((first, last)) = range else { continue };

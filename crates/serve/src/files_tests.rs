@@ -58,18 +58,18 @@ proptest! {
     }
 }
 
-fn ask(request: &FileRequest) -> FilePlan {
+fn ask(request: &Conditions) -> FilePlan {
     ask_with(request, &Policy::default())
 }
 
-fn ask_with(request: &FileRequest, policy: &Policy) -> FilePlan {
+fn ask_with(request: &Conditions, policy: &Policy) -> FilePlan {
     let facts = FileFacts {
         stat: &stat(),
         name: b"h.txt",
         now_unix_s: MTIME + 1000,
         boundary: 0x732b_bd72_7f4e_82b3,
     };
-    let request = FileRequest {
+    let request = Conditions {
         method: if request.method.is_empty() { b"GET" } else { request.method },
         ..*request
     };
@@ -82,13 +82,13 @@ fn header<'a>(plan: &'a FilePlan, name: &str) -> &'a str {
 
 #[test]
 fn a_plain_get_and_head() {
-    let plan = ask(&FileRequest::default());
+    let plan = ask(&Conditions::default());
     assert_eq!((plan.status, plan.length), (200, Some(100)));
     assert_eq!(header(&plan, "ETag").as_bytes(), ETAG);
     assert_eq!(header(&plan, "Last-Modified").as_bytes(), MODIFIED);
     assert_eq!(header(&plan, "Content-Type"), "text/plain");
     assert_eq!(plan.parts, [Part::FileRange { offset: 0, len: 100 }]);
-    let head = ask(&FileRequest { method: b"HEAD", ..FileRequest::default() });
+    let head = ask(&Conditions { method: b"HEAD", ..Conditions::default() });
     assert_eq!((head.length, head.parts.len()), (Some(100), 0));
 }
 
@@ -102,7 +102,7 @@ fn methods() {
         (b"FOO", 501),
         (b"get", 501),
     ] {
-        let plan = ask(&FileRequest { method, ..FileRequest::default() });
+        let plan = ask(&Conditions { method, ..Conditions::default() });
         assert_eq!(plan.status, status);
         assert_eq!(header(&plan, "Allow").is_empty(), method == b"POST");
     }
@@ -130,10 +130,10 @@ fn ranges_as_apache_answers_them() {
         ("18446744073709551615-", "416 bytes */100"),
     ] {
         let field = format!("bytes={range}");
-        let plan = ask(&FileRequest { range: Some(field.as_bytes()), ..FileRequest::default() });
+        let plan = ask(&Conditions { range: Some(field.as_bytes()), ..Conditions::default() });
         assert_eq!(format!("{} {}", plan.status, header(&plan, "Content-Range")), want, "{range}");
     }
-    let other = ask(&FileRequest { range: Some(b"lines=0-1"), ..FileRequest::default() });
+    let other = ask(&Conditions { range: Some(b"lines=0-1"), ..Conditions::default() });
     assert_eq!(other.status, 200);
 }
 
@@ -141,13 +141,13 @@ fn ranges_as_apache_answers_them() {
 fn several_ranges_are_a_multipart_of_apaches_length() {
     for (range, length) in [("50-60,0-1", 199), ("0-0,2-3", 187), ("0-0,2-2,4-4,6-6", 348)] {
         let field = format!("bytes={range}");
-        let plan = ask(&FileRequest { range: Some(field.as_bytes()), ..FileRequest::default() });
+        let plan = ask(&Conditions { range: Some(field.as_bytes()), ..Conditions::default() });
         assert_eq!((plan.status, plan.length), (206, Some(length)), "{range}");
         let kind = "multipart/byteranges; boundary=732bbd727f4e82b3";
         assert_eq!(header(&plan, "Content-Type"), kind);
         assert_eq!(header(&plan, "Content-Range"), "");
     }
-    let plan = ask(&FileRequest { range: Some(b"bytes=50-60,0-1"), ..FileRequest::default() });
+    let plan = ask(&Conditions { range: Some(b"bytes=50-60,0-1"), ..Conditions::default() });
     let head = "\r\n--732bbd727f4e82b3\r\nContent-type: text/plain\r\nContent-range: bytes \
      50-60/100\r\n\r\n";
     assert_eq!(plan.parts[0], Part::Bytes(head.as_bytes().to_vec()));
@@ -158,41 +158,38 @@ fn several_ranges_are_a_multipart_of_apaches_length() {
 fn too_many_ranges_get_the_whole_file() {
     let many: Vec<String> = (0..40).map(|n| format!("{0}-{0}", 2 * (39 - n))).collect();
     let field = format!("bytes={}", many.join(","));
-    let plan = ask(&FileRequest { range: Some(field.as_bytes()), ..FileRequest::default() });
+    let plan = ask(&Conditions { range: Some(field.as_bytes()), ..Conditions::default() });
     assert_eq!(plan.status, 200);
 }
 
 #[test]
 fn conditions_as_apache_answers_them() {
-    let d = FileRequest::default();
+    let d = Conditions::default();
     let future = Some(&b"Fri, 02 Jan 2099 03:04:04 GMT"[..]);
     let weak = [b"W/", ETAG].concat();
     let cases = [
-        (FileRequest { if_none_match: Some(ETAG), ..d }, 304),
-        (FileRequest { if_none_match: Some(&weak), ..d }, 304),
-        (FileRequest { if_none_match: Some(b"*"), ..d }, 304),
-        (FileRequest { if_none_match: Some(b"\"a\", \"64-6475ef64cf340\""), ..d }, 304),
-        (FileRequest { method: b"POST", if_none_match: Some(ETAG), ..d }, 412),
-        (FileRequest { if_modified_since: Some(MODIFIED), ..d }, 304),
-        (FileRequest { if_modified_since: Some(EARLIER), ..d }, 200),
-        (FileRequest { if_modified_since: future, ..d }, 200),
-        (FileRequest { if_modified_since: Some(b"nonsense"), ..d }, 200),
-        (FileRequest { if_unmodified_since: Some(EARLIER), ..d }, 412),
-        (FileRequest { if_unmodified_since: Some(MODIFIED), ..d }, 200),
-        (FileRequest { if_match: Some(b"\"x\""), ..d }, 412),
-        (FileRequest { if_match: Some(ETAG), ..d }, 200),
-        (FileRequest { if_match: Some(&weak), ..d }, 412),
-        (FileRequest { if_none_match: Some(ETAG), if_modified_since: Some(EARLIER), ..d }, 200),
-        (
-            FileRequest { if_none_match: Some(b"\"x\""), if_modified_since: Some(MODIFIED), ..d },
-            200,
-        ),
-        (FileRequest { if_none_match: Some(ETAG), range: Some(b"bytes=0-1"), ..d }, 304),
-        (FileRequest { if_range: Some(ETAG), range: Some(b"bytes=0-1"), ..d }, 206),
-        (FileRequest { if_range: Some(b"\"x\""), range: Some(b"bytes=0-1"), ..d }, 200),
-        (FileRequest { if_range: Some(MODIFIED), range: Some(b"bytes=0-1"), ..d }, 206),
-        (FileRequest { if_range: Some(EARLIER), range: Some(b"bytes=0-1"), ..d }, 200),
-        (FileRequest { method: b"HEAD", range: Some(b"bytes=0-1"), ..d }, 206),
+        (Conditions { if_none_match: Some(ETAG), ..d }, 304),
+        (Conditions { if_none_match: Some(&weak), ..d }, 304),
+        (Conditions { if_none_match: Some(b"*"), ..d }, 304),
+        (Conditions { if_none_match: Some(b"\"a\", \"64-6475ef64cf340\""), ..d }, 304),
+        (Conditions { method: b"POST", if_none_match: Some(ETAG), ..d }, 412),
+        (Conditions { if_modified_since: Some(MODIFIED), ..d }, 304),
+        (Conditions { if_modified_since: Some(EARLIER), ..d }, 200),
+        (Conditions { if_modified_since: future, ..d }, 200),
+        (Conditions { if_modified_since: Some(b"nonsense"), ..d }, 200),
+        (Conditions { if_unmodified_since: Some(EARLIER), ..d }, 412),
+        (Conditions { if_unmodified_since: Some(MODIFIED), ..d }, 200),
+        (Conditions { if_match: Some(b"\"x\""), ..d }, 412),
+        (Conditions { if_match: Some(ETAG), ..d }, 200),
+        (Conditions { if_match: Some(&weak), ..d }, 412),
+        (Conditions { if_none_match: Some(ETAG), if_modified_since: Some(EARLIER), ..d }, 200),
+        (Conditions { if_none_match: Some(b"\"x\""), if_modified_since: Some(MODIFIED), ..d }, 200),
+        (Conditions { if_none_match: Some(ETAG), range: Some(b"bytes=0-1"), ..d }, 304),
+        (Conditions { if_range: Some(ETAG), range: Some(b"bytes=0-1"), ..d }, 206),
+        (Conditions { if_range: Some(b"\"x\""), range: Some(b"bytes=0-1"), ..d }, 200),
+        (Conditions { if_range: Some(MODIFIED), range: Some(b"bytes=0-1"), ..d }, 206),
+        (Conditions { if_range: Some(EARLIER), range: Some(b"bytes=0-1"), ..d }, 200),
+        (Conditions { method: b"HEAD", range: Some(b"bytes=0-1"), ..d }, 206),
     ];
     for (request, status) in cases {
         assert_eq!(ask(&request).status, status, "{request:?}");
@@ -203,11 +200,11 @@ fn conditions_as_apache_answers_them() {
 fn tags_by_policy_and_age() {
     let all = FileETag { inode: true, mtime: true, size: true };
     let policy = Policy { file_etag: Some(all), ..Policy::default() };
-    let plan = ask_with(&FileRequest::default(), &policy);
+    let plan = ask_with(&Conditions::default(), &policy);
     assert_eq!(header(&plan, "ETag"), "\"abc-64-6475ef64cf340\"");
     let none = FileETag { inode: false, mtime: false, size: false };
     let policy = Policy { file_etag: Some(none), ..Policy::default() };
-    assert_eq!(header(&ask_with(&FileRequest::default(), &policy), "ETag"), "");
+    assert_eq!(header(&ask_with(&Conditions::default(), &policy), "ETag"), "");
     let young = FileFacts { stat: &stat(), name: b"h", now_unix_s: MTIME, boundary: 0 };
     assert!(etag(&young, None).unwrap().starts_with("W/"));
 }

@@ -6,6 +6,7 @@
 mod access_log;
 mod answer;
 mod cgi;
+pub mod conditions;
 pub mod config;
 mod crisis;
 mod engine;

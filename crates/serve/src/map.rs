@@ -42,6 +42,8 @@ pub enum HandlerKind {
     },
     /// An error status: 403 or 404.
     Refuse(u16),
+    /// A file that is missing, or a directory: the status for those who want to read it.
+    NoFile(u16),
     /// A directory asked for without its slash: 301 to this path (decoded; the query is to be
     /// kept).
     Redirect(Vec<u8>),
@@ -267,7 +269,8 @@ impl Mapper {
             }
         }
         let handler = match handler {
-            HandlerKind::Static | HandlerKind::CgiScript => HandlerKind::Refuse(403),
+            HandlerKind::Static => HandlerKind::NoFile(403),
+            HandlerKind::CgiScript => HandlerKind::Refuse(403),
             perl => perl,
         };
         self.mapped(place, policy, handler, OnceCell::from(target))
@@ -450,11 +453,13 @@ fn judge(handler: HandlerKind, policy: &Policy, target: &Target, script: bool) -
         (HandlerKind::CgiScript, _) if !script && !policy.has_option(option::EXEC_CGI) => {
             HandlerKind::Refuse(403)
         }
-        (HandlerKind::Static | HandlerKind::CgiScript, None) => HandlerKind::Refuse(404),
-        (HandlerKind::Static | HandlerKind::CgiScript, Some(false)) => HandlerKind::Refuse(403),
+        (HandlerKind::Static, None) => HandlerKind::NoFile(404),
+        (HandlerKind::Static, Some(false)) => HandlerKind::NoFile(403),
         (HandlerKind::Static, _) if beyond && accepts != AcceptPathInfo::On => {
-            HandlerKind::Refuse(404)
+            HandlerKind::NoFile(404)
         }
+        (HandlerKind::CgiScript, None) => HandlerKind::Refuse(404),
+        (HandlerKind::CgiScript, Some(false)) => HandlerKind::Refuse(403),
         (_, _) if beyond && accepts == AcceptPathInfo::Off => HandlerKind::Refuse(404),
         _ => handler,
     }

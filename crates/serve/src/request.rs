@@ -16,6 +16,7 @@ use drom_perl::{Command, Exchange, Number, Table, TableKind, Text};
 use crate::{
     access_log::Original,
     answer::{self, Framing},
+    conditions::{Conditions, Repeated, Validators, date},
     config::LogLevel,
     environment, http,
     map::{Mapped, files::Disk},
@@ -43,13 +44,24 @@ pub enum Next {
     #[default]
     Finish,
     /// Answer with this local path instead.
-    Redirect(Vec<u8>),
+    Redirect(Vec<u8>, Because),
     /// Let the default handler (the file as it is) answer.
     Decline,
     /// An error status: `ErrorDocument` or the standard page.
     Error(u16),
     /// `OPTIONS *`.
     Options,
+}
+
+/// Why a request becomes another one, which decides what it keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Because {
+    /// A script's `Location: /path`: GET, and the body is gone.
+    Location,
+    /// `ErrorDocument`: GET, but what was not read of the body is still there.
+    Error,
+    /// `internal_redirect`: the same method and body.
+    Handler,
 }
 
 /// See the module.
@@ -103,6 +115,8 @@ pub struct Request {
     pub bad_head: Option<BadHead>,
     pub head_sent: bool,
     pub ass_backwards: bool,
+    /// The conditions of the request were not met: what the script prints goes nowhere.
+    is_mute: bool,
     pub framing: Framing,
     pub output: Output,
     pub body_sent: u64,
@@ -169,6 +183,7 @@ impl Request {
             bad_head: None,
             head_sent: false,
             ass_backwards: false,
+            is_mute: false,
             framing: Framing::None,
             output: Output::new(
                 usize::try_from(site.config.server.response_buffer_limit).unwrap_or(usize::MAX),
@@ -240,11 +255,22 @@ impl Request {
         self.held.clear();
         self.scan = None;
         self.bad_head = None;
+        self.is_mute = false;
         self.mapped = None;
         self.next = Next::Finish;
         self.answered = false;
         self.file_body = false;
         self.tail = None;
+        self.body_sent = 0;
+    }
+
+    /// As `forget_answer`, but the fields stay.
+    pub fn forget_body(&mut self) {
+        self.content_length = None;
+        self.held.clear();
+        self.scan = None;
+        self.tail = None;
+        self.file_body = false;
         self.body_sent = 0;
     }
 
@@ -282,8 +308,14 @@ impl Request {
         self.head.as_ref().map_or(&self.method, |h| &self.bytes[h.method.clone()])
     }
 
-    pub fn has_body(&self) -> bool {
-        !matches!(self.body, Body::Empty) || self.header(b"Content-Length").is_some()
+    pub fn has_body(&mut self) -> bool {
+        !matches!(self.body, Body::Empty) || self.headers_in().get(b"Content-Length").is_some()
+    }
+
+    /// The body, and that there was one, are not the next answer's business.
+    pub fn forget_request_body(&mut self) {
+        self.body = Body::Empty;
+        self.headers_in().unset(b"Content-Length");
     }
 
     pub fn content_encoding(&self) -> Option<&[u8]> {
@@ -400,7 +432,7 @@ impl Request {
     }
 
     fn write_body(&mut self, bytes: &[u8]) -> Result<(), i32> {
-        if !matches!(self.next, Next::Finish) && !self.head_sent {
+        if self.is_mute || (!matches!(self.next, Next::Finish) && !self.head_sent) {
             return Ok(()); // another answer takes this one's place
         }
         self.body_sent += bytes.len() as u64;
@@ -436,15 +468,18 @@ impl Request {
             self.status = status;
             self.status_line = Some(line);
         }
-        if let Some(content_type) = head.content_type {
+        if let Some(content_type) = head.content_type.filter(|t| !t.is_empty()) {
             self.content_type = Some(content_type);
         }
         for (name, value) in &head.headers {
             self.take_script_header(name, value);
         }
-        if let Some(location) = head.location {
+        if !had_status && let Some(status) = self.verdict() {
+            return self.take_verdict(status);
+        }
+        if let Some(location) = head.location.filter(|l| !l.is_empty()) {
             if location.starts_with(b"/") && self.status == 200 {
-                self.next = Next::Redirect(location);
+                self.next = Next::Redirect(location, Because::Location);
             } else {
                 self.headers_out.set(b"Location", &location);
                 if !had_status && self.status == 200 {
@@ -461,10 +496,46 @@ impl Request {
         } else if name.eq_ignore_ascii_case(b"Set-Cookie") {
             self.err_headers_out.add(name, value);
         } else if name.eq_ignore_ascii_case(b"Last-Modified") {
+            self.take_last_modified(value);
+        } else if name.eq_ignore_ascii_case(b"ETag") || name.eq_ignore_ascii_case(b"Content-Range")
+        {
             self.headers_out.set(name, value);
         } else if !answer::is_ours(name) {
             // As in Apache they stay when an internal redirect or an error page answers.
             self.err_headers_out.merge(name, value);
+        }
+    }
+
+    /// What is no date is dropped; what lies in the future is now.
+    fn take_last_modified(&mut self, value: &[u8]) {
+        let Some(mtime_s) = date(value) else { return };
+        let mtime_s = mtime_s.min(self.wall_s as i64);
+        self.mtime = Some(mtime_s);
+        let text = http::response::http_date(mtime_s.max(0) as u64);
+        self.headers_out.set(b"Last-Modified", text.as_bytes());
+    }
+
+    /// What the request's conditions make of the answer as its head stands.
+    fn verdict(&self) -> Option<u16> {
+        if self.status != 200 || !matches!(&self.method[..], b"GET" | b"HEAD") {
+            return None;
+        }
+        let head = self.head.as_ref()?;
+        let repeated = Repeated::of(head, &self.bytes);
+        let asked = Conditions::of(head, &self.bytes, &repeated);
+        let now_s = self.wall_s as i64;
+        let etag = self.headers_out.get(b"ETag");
+        let mtime_s = self.mtime.unwrap_or(now_s);
+        Conditions { method: &self.method, ..asked }.verdict(&Validators { etag, mtime_s, now_s })
+    }
+
+    /// mod_cgi answers 412 with an error page, mod_perl with no body.
+    fn take_verdict(&mut self, status: u16) {
+        if status == 412 && self.handler_name() == b"cgi-script" {
+            self.next = Next::Error(status);
+        } else {
+            self.status = status;
+            self.is_mute = true;
         }
     }
 
@@ -495,6 +566,7 @@ impl Request {
     fn send_parts(&mut self, head: &[u8], body: &[u8]) -> Result<(), i32> {
         let pushed = self.output.push(head).and_then(|()| match self.framing {
             Framing::Chunked => push_chunk(&mut self.output, body),
+            Framing::None => Ok(()),
             _ => self.output.push(body),
         });
         if let Err(e) = pushed {
@@ -531,6 +603,15 @@ impl Body {
             Self::Empty => 0,
             Self::Memory { bytes, .. } => bytes.len() as u64,
             Self::File { len, .. } => *len,
+        }
+    }
+
+    /// Nothing is left for whoever reads next.
+    pub fn use_up(&mut self) {
+        match self {
+            Self::Empty => {}
+            Self::Memory { bytes, read } => *read = bytes.len(),
+            Self::File { len, read, .. } => *read = *len,
         }
     }
 
@@ -685,7 +766,9 @@ impl Exchange for Request {
 
     fn command(&mut self, what: Command, text: &[u8]) {
         match what {
-            Command::Redirect => self.next = Next::Redirect(text.to_vec()),
+            Command::Redirect => {
+                self.next = Next::Redirect(text.to_vec(), Because::Handler);
+            }
             Command::CustomResponse => self.add_custom_response(text),
             Command::Retire => self.retire = true,
             Command::AssBackwards => {

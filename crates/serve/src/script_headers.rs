@@ -116,7 +116,6 @@ fn parse_line(line: &[u8]) -> Result<(&[u8], &[u8]), BadHead> {
     let colon = memchr::memchr(b':', line).ok_or_else(bad)?;
     let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
     let token = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
-    let name = name.trim_ascii_end();
     if name.is_empty() || !name.iter().all(token) || value.contains(&b'\r') || value.contains(&0) {
         return Err(bad());
     }

@@ -61,7 +61,7 @@ sub make_etag {
 sub set_etag { my ($r) = @_; $r->header_out(ETag => $r->make_etag(0)); return }
 sub set_keepalive { return $_[0]->connection->keepalive ? 1 : 0 }
 
-# ---- conditions: RFC 9110, 13.2.2 ------------------------------------------------------------------
+# ---- conditions, as Apache judges them -------------------------------------------------------------
 
 # OK (0), HTTP_NOT_MODIFIED or HTTP_PRECONDITION_FAILED.
 sub meets_conditions {
@@ -71,27 +71,29 @@ sub meets_conditions {
     return precondition_fails($r) ? 412 : not_modified($r);
 }
 
-# If-Match, and only without it If-Unmodified-Since.
 sub precondition_fails {
     my ($r) = @_;
     my $match = $r->header_in('If-Match');
-    return !etag_listed($match, $r->header_out('ETag'), 1) if defined $match;
+    return 1 if defined $match && !etag_listed($match, $r->header_out('ETag'), 1);
     my $since = condition_time($r, 'If-Unmodified-Since');
     return $since && last_modified($r) > $since;
 }
 
-# If-None-Match, and only without it If-Modified-Since.
+# As ap_meets_conditions: 304 only when tag and time agree, where both are asked for.
 sub not_modified {
     my ($r) = @_;
     my $reads = $r->method =~ /^(?:GET|HEAD)$/;
-    my $match = $r->header_in('If-None-Match');
+    my ($match, $since) = map { $r->header_in($_) } 'If-None-Match', 'If-Modified-Since';
     if (defined $match) {
-        my $listed = etag_listed($match, $r->header_out('ETag'), 0);
-        return !$listed ? 0 : $reads ? 304 : 412;
+        my $strong = !$reads || defined $r->header_in('Range');
+        my $listed = etag_listed($match, $r->header_out('ETag'), $strong);
+        return 412 if $listed && !$reads;
+        return 0 if !$listed;
     }
-    my $since = $reads && condition_time($r, 'If-Modified-Since') or return 0;
-    return 0 if $since > ($r->request_time || time);
-    return last_modified($r) <= $since ? 304 : 0;
+    return 0 if !$reads || (!defined $match && !defined $since);
+    return 304 if !defined $since;
+    my $time = condition_time($r, 'If-Modified-Since');
+    return $time && $time <= ($r->request_time || time) && last_modified($r) <= $time ? 304 : 0;
 }
 
 # Strong comparison takes no weak tag; weak comparison ignores the mark.
@@ -118,7 +120,7 @@ sub last_modified {
     my ($r) = @_;
     my $text = $r->header_out('Last-Modified') // return $r->mtime || $r->request_time || time;
     require APR::Date;
-    return APR::Date::parse_http($text);
+    return APR::Date::parse_http($text =~ s/;.*//sr);
 }
 
 # ---- a head as CGI scripts write it ----------------------------------------------------------------
@@ -188,6 +190,7 @@ Apache2::Response - validators, conditions and lengths of a response
 =head1 DESCRIPTION
 
 C<custom_response make_etag meets_conditions rationalize_mtime send_cgi_header set_content_length set_etag
-set_keepalive set_last_modified update_mtime>. C<meets_conditions> follows RFC 9110, section 13.2.2.
+set_keepalive set_last_modified update_mtime>. C<meets_conditions> judges as
+C<ap_meets_conditions> does.
 
 =cut

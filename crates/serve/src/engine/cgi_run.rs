@@ -2,7 +2,7 @@
 //! a time limit.
 
 use std::{
-    io::Write,
+    io::{Seek, SeekFrom, Write},
     os::fd::{AsRawFd, OwnedFd},
 };
 
@@ -141,6 +141,7 @@ impl Engine {
         let Some(run) = connection.cgi.take() else { return };
         let timed_out = run.killed_ns != 0;
         if let Some(request) = connection.request.as_mut() {
+            request.body.use_up();
             conclude(request, timed_out);
         }
         connection.state = State::Reading;
@@ -286,12 +287,16 @@ fn send_job(
 fn stdin(body: &Body) -> std::io::Result<OwnedFd> {
     match body {
         Body::Empty => Ok(std::fs::File::open("/dev/null")?.into()),
-        Body::File { file, .. } => Ok(file.try_clone()?.into()),
-        Body::Memory { bytes, .. } => {
-            let (read, write) = sys::pipe(0)?;
+        Body::File { file, read, .. } => {
+            let mut file = file.try_clone()?;
+            file.seek(SeekFrom::Start(*read))?; // what a handler read before is gone
+            Ok(file.into())
+        }
+        Body::Memory { bytes, read } => {
+            let (from, write) = sys::pipe(0)?;
             // A pipe holds 64 KiB, and a body in memory is not larger.
-            std::fs::File::from(write).write_all(bytes)?;
-            Ok(read)
+            std::fs::File::from(write).write_all(&bytes[*read..])?;
+            Ok(from)
         }
     }
 }

@@ -250,7 +250,9 @@ fn place(request: &mut Request, head: http::Head) -> Option<Next> {
         request.map_root();
         return Some(Next::Options);
     };
-    match uri::normalise(&request.bytes[path]) {
+    // `http://host` and `http://host?query` ask for the root.
+    let raw = if path.is_empty() { b"/" } else { &request.bytes[path] };
+    match uri::normalise(raw) {
         Ok(path) => {
             let path = path.into_owned();
             request.path = path;

@@ -15,14 +15,15 @@ use std::{
 use super::{Engine, connection::State};
 use crate::{
     access_log, answer,
+    conditions::{Conditions, Repeated},
     config::LogLevel,
-    files::{self, FileFacts, FileRequest, Part},
+    files::{self, FileFacts, Part},
     map::{
         HandlerKind,
         files::{Disk, FileKind, Stat},
     },
     output::{self, Output, Progress},
-    request::{Next, Request},
+    request::{Because, Next, Request},
 };
 
 /// Apache's LimitInternalRecursion.
@@ -70,6 +71,10 @@ impl Engine {
                 }
                 HandlerKind::Static => self.serve_file(index),
                 HandlerKind::Refuse(status) => request.next = Next::Error(*status),
+                HandlerKind::NoFile(status) => {
+                    let status = *status;
+                    request.next = no_file(request, status);
+                }
                 HandlerKind::Redirect(path) => {
                     let location = external(request, path);
                     request.headers_out.set(b"Location", &location);
@@ -85,15 +90,14 @@ impl Engine {
         match next {
             Next::Finish => request.answered = true,
             Next::Error(status) => {
+                // As in Apache: whoever sent this may not be understood a second time either.
+                request.keep &= !matches!(status, 400 | 413 | 414 | 501);
                 request.next = answer::error(request, status);
                 request.answered = request.next == Next::Finish;
             }
-            Next::Redirect(path) => redirect(request, &path),
+            Next::Redirect(path, because) => redirect(request, &path, because),
             Next::Decline => self.serve_file(index),
-            Next::Options => {
-                request.headers_out.set(b"Allow", b"GET,HEAD,POST,OPTIONS");
-                request.answered = true;
-            }
+            Next::Options => request.answered = true,
         }
         Some(())
     }
@@ -295,7 +299,7 @@ fn file_answer(
         return Err(404);
     }
     if stat.kind != FileKind::File {
-        return Err(403);
+        return Err(404); // a Perl handler declined: no file, and no listing of it
     }
     let name = target.filename.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
     let facts = FileFacts {
@@ -305,10 +309,12 @@ fn file_answer(
         boundary: request.started_ns ^ request.connection_id,
     };
     let head = request.head.as_ref().expect("a dispatched request has a head");
-    let wanted = FileRequest { method: &request.method, ..FileRequest::of(head, &request.bytes) };
+    let repeated = Repeated::of(head, &request.bytes);
+    let wanted = Conditions::of(head, &request.bytes, &repeated);
+    let wanted = Conditions { method: &request.method, ..wanted };
     let plan = files::plan(&wanted, &facts, &mapped.policy, types);
     let path = target.filename.clone();
-    if plan.status >= 400 {
+    if plan.status >= 400 && plan.status != 412 {
         if let Some((name, value)) = plan.headers.iter().find(|(n, _)| *n == "Allow") {
             request.headers_out.set(name.as_bytes(), value.as_bytes());
         }
@@ -332,7 +338,8 @@ fn put_parts(
     parts: Vec<Part>,
 ) -> Result<(), u16> {
     if parts.is_empty() {
-        return Ok(());
+        // HEAD and 304 say what GET would: whether the file may be read too.
+        return if asks_only(request) { Ok(()) } else { cache.may_read(path, stat) };
     }
     if stat.size <= CACHED_FILE_BYTES_MAX {
         let bytes = cache.bytes(path, stat).map_err(|e| status_of(&e))?;
@@ -359,6 +366,25 @@ fn put_parts(
     Ok(())
 }
 
+/// OPTIONS says what can be done, not with what success.
+fn asks_only(request: &Request) -> bool {
+    request.method == b"OPTIONS"
+}
+
+/// The status for a file that is none: methods that no file answers are refused as such.
+fn no_file(request: &mut Request, status: u16) -> Next {
+    match &request.method[..] {
+        b"GET" | b"HEAD" | b"POST" => return Next::Error(status),
+        b"OPTIONS" => {
+            request.headers_out.set(b"Allow", files::ALLOW.as_bytes());
+            request.answered = true;
+            return Next::Finish;
+        }
+        _ => request.headers_out.set(b"Allow", files::ALLOW.as_bytes()),
+    }
+    Next::Error(files::unserved(&request.method))
+}
+
 fn status_of(error: &std::io::Error) -> u16 {
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => 403,
@@ -368,6 +394,13 @@ fn status_of(error: &std::io::Error) -> u16 {
 }
 
 impl FileCache {
+    fn may_read(&self, path: &std::path::Path, stat: &Stat) -> Result<(), u16> {
+        if self.0.get(path).is_some_and(|(known, _)| same_file(known, stat)) {
+            return Ok(());
+        }
+        File::open(path).map(drop).map_err(|e| status_of(&e))
+    }
+
     fn bytes(&mut self, path: &std::path::Path, stat: &Stat) -> std::io::Result<Arc<[u8]>> {
         if let Some((known, bytes)) = self.0.get(path)
             && same_file(known, stat)
@@ -409,8 +442,8 @@ fn write_answer(socket: RawFd, wire: &[u8], request: &mut Request) -> Result<Pro
     request.output.write_to(socket).map_err(errno)
 }
 
-/// Makes the request another one, for a path of this server: GET, no body, `REDIRECT_*` variables.
-fn redirect(request: &mut Request, to: &[u8]) {
+/// Makes the request another one, for a path of this server, with `REDIRECT_*` variables.
+fn redirect(request: &mut Request, to: &[u8], because: Because) {
     if request.redirects >= REDIRECTS_MAX {
         request.note(LogLevel::Error, "Request exceeded the limit of 10 internal redirects");
         request.mapped.get_or_insert_with(|| request.site.mapper.map(b"/", &Disk));
@@ -426,10 +459,12 @@ fn redirect(request: &mut Request, to: &[u8]) {
     request.error_status = (status >= 400).then_some(status);
     request.redirects += 1;
     request.redirect_env = env;
-    if request.method != b"HEAD" {
+    if because != Because::Handler && request.method != b"HEAD" {
         request.method = b"GET".to_vec();
     }
-    request.body = crate::request::Body::Empty;
+    if because == Because::Location {
+        request.forget_request_body();
+    }
     let (path, query) = match to.iter().position(|&b| b == b'?') {
         Some(at) => (&to[..at], Some(to[at + 1..].to_vec())),
         None => (to, None),

@@ -24,8 +24,8 @@ impl Default for Limits {
 
 /// More fields than this are refused even when `LimitRequestFields` is 0.
 const MOST_FIELDS: usize = 4096;
-/// Content-Length of more digits is refused: it would not fit 63 bits.
-const LENGTH_DIGITS: usize = 18;
+/// Content-Length beyond this is refused as no number, as by Apache: others may read it wrapped.
+const LENGTH_MAX: u64 = i64::MAX as u64;
 
 /// HTTP/1.0 or 1.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -329,6 +329,8 @@ fn read_fields(buffer: &[u8], span: Range<usize>, out: &mut Vec<Field>) -> Resul
 struct Facts {
     length: Option<u64>,
     chunked: bool,
+    /// A coding other than `chunked` is there.
+    other_coding: bool,
     host: Option<Range<usize>>,
     close: bool,
     keep: bool,
@@ -373,49 +375,45 @@ impl Facts {
         if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
             return Err((400, "Content-Length is no number"));
         }
-        let significant = value.iter().position(|&c| c != b'0').map_or(&[][..], |at| &value[at..]);
-        if significant.len() > LENGTH_DIGITS {
-            return Err((413, "Content-Length is too large"));
-        }
-        let length = significant.iter().fold(0, |n: u64, c| n * 10 + u64::from(c - b'0'));
-        match self.length.replace(length) {
+        let digit = |n: u64, c: &u8| n.checked_mul(10)?.checked_add(u64::from(c - b'0'));
+        let length = value.iter().try_fold(0, digit).filter(|&n| n <= LENGTH_MAX);
+        match self.length.replace(length.ok_or((400, "Content-Length is too large"))?) {
             Some(_) => Err((400, "there are two Content-Length fields")),
             None => Ok(()),
         }
     }
 
-    /// `chunked` alone is understood; anything after it, or twice, is ambiguous.
+    /// `chunked` must come last, and once: what follows it cannot be read one way only.
     fn coding(&mut self, value: &[u8]) -> Result<(), Reject> {
-        let mut codings = value.split(|&c| c == b',').map(<[u8]>::trim_ascii);
-        if self.chunked {
-            return Err((400, "there is a transfer coding after chunked"));
-        }
-        let (Some(first), rest) = (codings.next(), codings.next()) else {
-            return Err((400, "Transfer-Encoding is empty"));
-        };
-        if first.is_empty() {
-            return Err((400, "Transfer-Encoding is empty"));
-        }
-        match (first.eq_ignore_ascii_case(b"chunked"), rest) {
-            (true, None) => self.chunked = true,
-            (true, Some(_)) => return Err((400, "there is a transfer coding after chunked")),
-            (false, _) if !first.iter().all(|&c| is_token(c)) => {
+        for coding in value.split(|&c| c == b',').map(<[u8]>::trim_ascii) {
+            if coding.is_empty() || !coding.iter().all(|&c| is_token(c)) {
                 return Err((400, "Transfer-Encoding is malformed"));
             }
-            (false, _) => return Err((501, "the transfer coding is not known")),
+            if self.chunked {
+                return Err((400, "there is a transfer coding after chunked"));
+            }
+            let is_chunked = coding.eq_ignore_ascii_case(b"chunked");
+            self.chunked = is_chunked;
+            self.other_coding |= !is_chunked;
         }
         Ok(())
     }
 
+    /// RFC 9112 6.3: a body whose last coding is not `chunked` has no known end.
     fn body(&self, version: Version) -> Result<Body, Reject> {
-        match (self.chunked, self.length) {
-            (true, Some(_)) => Err((400, "both Content-Length and Transfer-Encoding are there")),
-            (true, None) if version == Version::Http10 => {
+        let coded = self.chunked || self.other_coding;
+        match self.length {
+            Some(_) if coded => Err((400, "both Content-Length and Transfer-Encoding are there")),
+            None if coded && version == Version::Http10 => {
                 Err((400, "HTTP/1.0 has no Transfer-Encoding"))
             }
-            (true, None) => Ok(Body::Chunked),
-            (false, None | Some(0)) => Ok(Body::None),
-            (false, Some(length)) => Ok(Body::Length(length)),
+            None if coded && !self.chunked => Err((400, "the last transfer coding is not chunked")),
+            None if self.other_coding => {
+                Err((501, "a transfer coding before chunked is not known"))
+            }
+            None if self.chunked => Ok(Body::Chunked),
+            None | Some(0) => Ok(Body::None),
+            Some(length) => Ok(Body::Length(length)),
         }
     }
 
@@ -502,14 +500,24 @@ fn is_host(text: &[u8]) -> bool {
             !inner.is_empty()
                 && inner.iter().all(|c| c.is_ascii_hexdigit() || matches!(c, b':' | b'.'))
         }
-        _ => !name.is_empty() && name.iter().all(in_name),
+        _ => {
+            let dots = name == b"." || memchr::memmem::find(name, b"..").is_some();
+            !name.is_empty() && !dots && name.iter().all(in_name)
+        }
     };
     let good_port = match port {
         [] => true,
-        [b':', digits @ ..] => digits.len() <= 5 && digits.iter().all(u8::is_ascii_digit),
+        [b':', digits @ ..] => is_port(digits),
         _ => false,
     };
     good_name && good_port
+}
+
+/// 1 to 65535; Apache refuses 0 and an empty port too.
+fn is_port(digits: &[u8]) -> bool {
+    let plain = digits.len() <= 5 && digits.iter().all(u8::is_ascii_digit);
+    let number = std::str::from_utf8(digits).ok().and_then(|d| d.parse::<u16>().ok());
+    plain && number.is_some_and(|n| n > 0)
 }
 
 fn is_token(c: u8) -> bool {

@@ -130,7 +130,11 @@ const SMUGGLING: &[(&str, u16)] = &[
     ("Content-Length: \"1\"", 400),
     ("Content-Length: \u{b2}", 400),
     ("Content-Length:", 400),
-    ("Content-Length: 18446744073709551617", 413),
+    ("Content-Length: 18446744073709551617", 400),
+    ("Content-Length: 99999999999999999999999", 400),
+    ("Content-Length: 9223372036854775808", 400),
+    ("Content-Length: 9223372036854775807", 200),
+    ("Content-Length: 000000000000000000000001", 200),
     ("Content-Length : 1", 400),
     ("Content-Length\t: 1", 400),
     ("Content-Length\u{b}: 1", 400),
@@ -144,11 +148,14 @@ const SMUGGLING: &[(&str, u16)] = &[
     ("Transfer-Encoding: chunked,", 400),
     ("Transfer-Encoding: , chunked", 400),
     ("Transfer-Encoding: gzip, chunked", 501),
-    ("Transfer-Encoding: gzip", 501),
-    ("Transfer-Encoding: identity", 501),
+    ("Transfer-Encoding: gzip", 400),
+    ("Transfer-Encoding: identity", 400),
     ("Transfer-Encoding: identity, chunked", 501),
-    ("Transfer-Encoding: xchunked", 501),
-    ("Transfer-Encoding: chunkedx", 501),
+    ("Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked", 501),
+    ("Transfer-Encoding: gzip\r\nContent-Length: 1", 400),
+    ("Transfer-Encoding: gzip, chunked, chunked", 400),
+    ("Transfer-Encoding: xchunked", 400),
+    ("Transfer-Encoding: chunkedx", 400),
     ("Transfer-Encoding: chunked;q=1", 400),
     ("Transfer-Encoding: \"chunked\"", 400),
     ("Transfer-Encoding: chun ked", 400),
@@ -180,11 +187,14 @@ fn refuses_smuggling() {
     }
     assert_eq!(status(b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), 400);
     assert_eq!(status(b"POST / HTTP/1.1\r\n Host: x\r\nHost: x\r\n\r\n"), 400);
-    for host in ["a@b", "a/b", "a,b", "[::1", "a:80:81", "a:x", "a\tb", "a\\b"] {
+    for host in [
+        "a@b", "a/b", "a,b", "[::1", "a:80:81", "a:x", "a\tb", "a\\b", "a:", "a:0", "a:65536",
+        "a..b", ".",
+    ] {
         let text = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
         assert_eq!(status(text.as_bytes()), 400, "{host}");
     }
-    for host in ["[::1]:80", "a:", "a.b-c_d", "127.0.0.1:8080"] {
+    for host in ["[::1]:80", "a:65535", "a.b-c_d", "127.0.0.1:8080"] {
         let text = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
         assert_eq!(status(text.as_bytes()), 200, "{host}");
     }

@@ -1,0 +1,147 @@
+//! Conditions, methods and statuses without a body, beside what Apache 2.4 with mod_cgi and
+//! mod_perl 2.0.12 answers to the same requests.
+
+mod support;
+
+use support::{Answer, Server};
+
+const VALIDATED: &str = "print \"Content-type: text/plain\\nETag: \\\"abc\\\"\\nX-A: 1\\n\
+    Last-Modified: Tue, 02 Jan 2024 03:04:05 GMT\\n$ENV{QUERY_STRING}\\n\\nbody\\n\";\n";
+const SAME: &str = "If-Modified-Since: Tue, 02 Jan 2024 03:04:05 GMT";
+const BEFORE: &str = "If-Modified-Since: Mon, 01 Jan 2024 03:04:05 GMT";
+
+fn ask(server: &Server, method: &str, path: &str, fields: &str) -> Answer {
+    let mut client = server.connect();
+    let fields = if fields.is_empty() { String::new() } else { format!("{fields}\r\n") };
+    client.send(&format!("{method} {path} HTTP/1.1\r\nHost: x\r\n{fields}\r\n"));
+    let answer = client.answer_to(method).unwrap_or_else(|| panic!("{method} {path}: no answer"));
+    if answer.header("Connection") != Some("close") {
+        // What came was the whole of it: the connection is in step.
+        client.send("GET /in-step HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_eq!(client.answer().map(|a| a.status), Some(404), "{method} {path}");
+    }
+    answer
+}
+
+#[test]
+fn conditions_hold_for_what_scripts_print() {
+    let cgi = format!("#!/usr/bin/perl\n{VALIDATED}");
+    let server = Server::start("", &[("cgi-bin/v.pl", &cgi), ("perl/v.pl", VALIDATED)]);
+    for path in ["/cgi-bin/v.pl?X-B:2", "/registry/v.pl?X-B:2"] {
+        for (fields, status) in [
+            ("", 200),
+            ("If-None-Match: \"abc\"", 304),
+            ("If-None-Match: \"x\"\r\nIf-None-Match: W/\"abc\"", 304),
+            ("If-None-Match: \"x\"", 200),
+            (SAME, 304),
+            (BEFORE, 200),
+            (&format!("If-None-Match: \"abc\"\r\n{BEFORE}"), 200),
+            ("If-Match: \"abc\"", 200),
+            ("If-Match: \"x\"", 412),
+            ("If-Unmodified-Since: Mon, 01 Jan 2024 03:04:05 GMT", 412),
+        ] {
+            for method in ["GET", "HEAD"] {
+                let answer = ask(&server, method, path, fields);
+                assert_eq!(answer.status, status, "{method} {path} {fields}");
+                assert_eq!(answer.header("X-A"), Some("1"));
+            }
+        }
+        let answer = ask(&server, "GET", path, "If-None-Match: \"abc\"");
+        assert_eq!(answer.header("ETag"), Some("\"abc\""));
+        assert_eq!(answer.header("Last-Modified"), Some("Tue, 02 Jan 2024 03:04:05 GMT"));
+        assert_eq!((answer.header("Content-Type"), answer.header("Content-Length")), (None, None));
+        assert_eq!(ask(&server, "POST", path, "If-None-Match: \"abc\"").status, 200);
+    }
+    // A script that says its status means it.
+    for path in ["/cgi-bin/v.pl?Status:200", "/registry/v.pl?Status:200"] {
+        assert_eq!(ask(&server, "GET", path, "If-None-Match: \"abc\"").status, 200);
+    }
+    let page = ask(&server, "GET", "/cgi-bin/v.pl?X-B:2", "If-Match: \"x\"");
+    assert!(page.text().contains("Precondition Failed") && page.header("ETag").is_none());
+    let bare = ask(&server, "GET", "/registry/v.pl?X-B:2", "If-Match: \"x\"");
+    assert_eq!((bare.text().as_str(), bare.header("ETag")), ("", Some("\"abc\"")));
+}
+
+#[test]
+fn conditions_of_files() {
+    let server = Server::start("TypesConfig /etc/mime.types\n", &[("htdocs/f.txt", "text\n")]);
+    let etag = ask(&server, "GET", "/f.txt", "").header("ETag").unwrap().to_owned();
+    let etag = etag.trim_start_matches("W/"); // a young file's is weak
+    let twice = format!("If-None-Match: \"x\"\r\nIf-None-Match: {etag}");
+    assert_eq!(ask(&server, "GET", "/f.txt", &twice).status, 304);
+    assert_eq!(ask(&server, "POST", "/f.txt", &format!("If-None-Match: W/{etag}")).status, 200);
+    let failed = ask(&server, "GET", "/f.txt", "If-Match: \"x\"");
+    assert_eq!((failed.status, failed.text().as_str()), (412, ""));
+    assert_eq!(failed.header("Content-Type"), Some("text/plain"));
+    assert!(failed.header("ETag").is_some() && failed.header("Last-Modified").is_some());
+    for (range, status) in
+        [("bytes=0-1,", 206), ("Bytes=0-1", 206), ("bytes=0-0\r\nRange: bytes=2-2", 200)]
+    {
+        assert_eq!(ask(&server, "GET", "/f.txt", &format!("Range: {range}")).status, status);
+    }
+}
+
+#[test]
+fn methods_that_no_file_answers() {
+    let config = "<Location /perl>\nSetHandler perl-script\nPerlResponseHandler ModPerl::Registry\n\
+        Options +ExecCGI\n</Location>\nAlias /perl/ {}/perl/\n";
+    let files = [("htdocs/f.txt", "text\n"), ("htdocs/dir/x", ""), ("perl/dir/x", "")];
+    let server = Server::start(config, &files);
+    for path in ["/f.txt", "/nothing", "/dir/", "/f.txt/more"] {
+        for (method, status) in
+            [("PUT", 405), ("DELETE", 405), ("PROPFIND", 405), ("BREW", 501), ("get", 501)]
+        {
+            let answer = ask(&server, method, path, "");
+            assert_eq!(answer.status, status, "{method} {path}");
+            assert_eq!(answer.header("Allow"), Some("HEAD,GET,POST,OPTIONS"));
+        }
+        let options = ask(&server, "OPTIONS", path, "");
+        assert_eq!((options.status, options.text().as_str()), (200, ""), "{path}");
+        assert_eq!(options.header("Allow"), Some("HEAD,GET,POST,OPTIONS"));
+    }
+    assert_eq!(ask(&server, "OPTIONS", "/dir", "").status, 301);
+    assert_eq!(ask(&server, "PUT", "/cgi-bin/nothing", "").status, 404);
+    assert_eq!(ask(&server, "GET", "/dir/", "").status, 403);
+    assert_eq!(ask(&server, "GET", "/registry/dir/", "").status, 404);
+    assert_eq!(ask(&server, "DELETE", "/registry/nothing", "").status, 404);
+    let all = ask(&server, "OPTIONS", "*", "");
+    assert_eq!((all.status, all.header("Allow")), (200, None));
+}
+
+#[test]
+fn a_file_that_may_not_be_read_is_refused_whatever_is_asked_of_it() {
+    let server = Server::start("", &[("htdocs/secret", "secret\n")]);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o000);
+    std::fs::set_permissions(server.path("htdocs/secret"), mode).unwrap();
+    // Root may read everything; then all that can be seen is that both agree.
+    let status = ask(&server, "GET", "/secret", "").status;
+    for (method, fields) in [("HEAD", ""), ("HEAD", "If-None-Match: *"), ("POST", "")] {
+        let answer = ask(&server, method, "/secret", fields);
+        let unchanged = status == 200 && fields.contains('*');
+        assert_eq!(answer.status, if unchanged { 304 } else { status }, "{method} {fields}");
+    }
+}
+
+#[test]
+fn statuses_without_a_body_have_none() {
+    let script = "print \"Status: $ENV{QUERY_STRING}\\nContent-type: text/plain\\n\
+        Content-Encoding: x\\nETag: \\\"abc\\\"\\n\\n\", 'x' x 200_000;\n";
+    let cgi = format!("#!/usr/bin/perl\n{script}");
+    let handler =
+        "package My::Bare; sub handler { my $r = shift; my ($how, $n) = split /,/, $r->args;
+        $r->headers_out->set(ETag => '\"abc\"'); $r->content_type('text/plain');
+        return $n if $how eq 'return'; $r->status($n); $r->print('x' x 200_000); return 0 } 1;\n";
+    let config = "<Location /h>\nSetHandler modperl\nPerlResponseHandler My::Bare\n</Location>\n";
+    let files = [("cgi-bin/s.pl", &cgi[..]), ("perl/s.pl", script), ("lib/My/Bare.pm", handler)];
+    let server = Server::start(config, &files);
+    for status in [204, 304] {
+        for path in ["/cgi-bin/s.pl?", "/registry/s.pl?", "/h?return,", "/h?status,"] {
+            let answer = ask(&server, "GET", &format!("{path}{status}"), "");
+            assert_eq!(answer.status, status, "{path}");
+            assert_eq!(answer.header("ETag"), Some("\"abc\""), "{path}{status}");
+            for name in ["Content-Type", "Content-Length", "Transfer-Encoding"] {
+                assert_eq!(answer.header(name), None, "{path}{status} {name}");
+            }
+        }
+    }
+}

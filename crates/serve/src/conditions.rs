@@ -1,0 +1,161 @@
+//! Conditional requests: what becomes of an answer with these validators (`ap_meets_conditions`).
+//! Pure; for files, for CGI's and for Perl's output. Compared with Apache 2.4.71.
+
+use std::time::UNIX_EPOCH;
+
+use crate::http::Head;
+
+/// The fields of a request that ask for conditions or for a part.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Conditions<'a> {
+    pub method: &'a [u8],
+    pub if_match: Option<&'a [u8]>,
+    pub if_none_match: Option<&'a [u8]>,
+    pub if_modified_since: Option<&'a [u8]>,
+    pub if_unmodified_since: Option<&'a [u8]>,
+    pub if_range: Option<&'a [u8]>,
+    pub range: Option<&'a [u8]>,
+}
+
+/// What is known of the answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Validators<'a> {
+    pub etag: Option<&'a [u8]>,
+    pub mtime_s: i64,
+    pub now_s: i64,
+}
+
+/// Fields that a client sent in several lines, joined as one list each.
+#[derive(Default)]
+pub struct Repeated(Vec<(&'static str, Vec<u8>)>);
+
+const NAMES: [&str; 6] =
+    ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range", "range"];
+
+impl Repeated {
+    #[must_use]
+    pub fn of(head: &Head, buffer: &[u8]) -> Repeated {
+        let twice = NAMES.iter().filter(|name| head.values(buffer, name).nth(1).is_some());
+        let join = |name: &&'static str| {
+            let values: Vec<&[u8]> = head.values(buffer, name).collect();
+            (*name, values.join(&b", "[..]))
+        };
+        Repeated(twice.map(join).collect())
+    }
+}
+
+impl<'a> Conditions<'a> {
+    /// Picks the fields out of a request head.
+    #[must_use]
+    pub fn of(head: &Head, buffer: &'a [u8], repeated: &'a Repeated) -> Conditions<'a> {
+        let value = |name| {
+            let joined = repeated.0.iter().find(|(n, _)| *n == name);
+            joined.map(|(_, v)| v.as_slice()).or_else(|| head.value(buffer, name))
+        };
+        Conditions {
+            method: &buffer[head.method.clone()],
+            if_match: value("if-match"),
+            if_none_match: value("if-none-match"),
+            if_modified_since: value("if-modified-since"),
+            if_unmodified_since: value("if-unmodified-since"),
+            if_range: value("if-range"),
+            range: value("range"),
+        }
+    }
+
+    /// The status that a failed condition gives: 304 only when both If-None-Match and
+    /// If-Modified-Since agree, where both are there.
+    #[must_use]
+    pub fn verdict(&self, answer: &Validators) -> Option<u16> {
+        if self.if_match.is_some_and(|tags| !tag_matches(tags, answer.etag, false)) {
+            return Some(412);
+        }
+        if self.if_unmodified_since.and_then(date).is_some_and(|date| answer.mtime_s > date) {
+            return Some(412);
+        }
+        let reads = matches!(self.method, b"GET" | b"HEAD");
+        let weakly = reads && self.range.is_none();
+        let tagged = self.if_none_match.map(|tags| tag_matches(tags, answer.etag, weakly));
+        if tagged == Some(true) && !reads {
+            return Some(412);
+        }
+        let dated = self.if_modified_since.map(|text| {
+            date(text).is_some_and(|date| answer.mtime_s <= date && date <= answer.now_s)
+        });
+        let unchanged = match (tagged, dated) {
+            (None, None) => false,
+            (tagged, dated) => tagged.unwrap_or(true) && dated.unwrap_or(true),
+        };
+        (unchanged && reads).then_some(304)
+    }
+
+    /// A range counts only if the file is the one the client has part of.
+    #[must_use]
+    pub fn if_range_holds(&self, answer: &Validators) -> bool {
+        match self.if_range.map(<[u8]>::trim_ascii) {
+            None => true,
+            Some(tag) if tag.starts_with(b"\"") => answer.etag == Some(tag),
+            Some(text) => date(text) == Some(answer.mtime_s),
+        }
+    }
+}
+
+/// Whether a list of tags, or `*`, names the answer's.
+fn tag_matches(list: &[u8], etag: Option<&[u8]>, weakly: bool) -> bool {
+    if list.trim_ascii() == b"*" {
+        return true;
+    }
+    let Some(etag) = etag else { return false };
+    let own = etag.strip_prefix(b"W/").unwrap_or(etag);
+    list.split(|&c| c == b',').map(<[u8]>::trim_ascii).any(|tag| match tag.strip_prefix(b"W/") {
+        Some(tag) => weakly && tag == own,
+        None => tag == own && (weakly || own == etag),
+    })
+}
+
+/// An HTTP date in seconds since 1970; old browsers add `; length=…`.
+#[must_use]
+pub fn date(text: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let text = text.split(';').next().unwrap_or_default();
+    let time = httpdate::parse_http_date(text.trim()).ok()?;
+    let since = time.duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_secs()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANSWER: Validators =
+        Validators { etag: Some(b"\"a\""), mtime_s: 1_704_164_645, now_s: 1_800_000_000 };
+    const SAME: &[u8] = b"Tue, 02 Jan 2024 03:04:05 GMT";
+
+    #[test]
+    fn verdicts_are_apaches() {
+        let get = Conditions { method: b"GET", ..Conditions::default() };
+        let post = Conditions { method: b"POST", ..Conditions::default() };
+        let part = Conditions { range: Some(b"bytes=0-1"), ..get };
+        let weak: &[u8] = b"W/\"a\"";
+        for (asked, want) in [
+            (get, None),
+            (Conditions { if_none_match: Some(weak), ..get }, Some(304)),
+            (Conditions { if_none_match: Some(weak), ..part }, None),
+            (Conditions { if_none_match: Some(weak), ..post }, None),
+            (Conditions { if_none_match: Some(b"\"a\""), ..post }, Some(412)),
+            (Conditions { if_modified_since: Some(SAME), ..get }, Some(304)),
+            (Conditions { if_modified_since: Some(SAME), ..post }, None),
+            (Conditions { if_modified_since: Some(b"x"), if_none_match: Some(weak), ..get }, None),
+            (Conditions { if_unmodified_since: Some(b"x"), ..get }, None),
+            (Conditions { if_match: Some(weak), ..get }, Some(412)),
+        ] {
+            assert_eq!(asked.verdict(&ANSWER), want, "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn dates_may_have_a_tail() {
+        assert_eq!(date(b"Tue, 02 Jan 2024 03:04:05 GMT; length=26"), Some(1_704_164_645));
+        assert_eq!(date(b"junk"), None);
+    }
+}
