@@ -663,6 +663,16 @@ fn a_head_that_takes_too_long_is_refused_when_that_is_asked() {
 
 #[test]
 fn terminate_finishes_what_runs_and_leaves_no_process() {
+    terminates_well(false);
+}
+
+/// A service manager sends SIGTERM to every process it finds.
+#[test]
+fn terminate_for_every_process_finishes_what_perl_runs() {
+    terminates_well(true);
+}
+
+fn terminates_well(everybody: bool) {
     let mut server = Server::start(
         WORKERS_2,
         &[
@@ -681,10 +691,14 @@ fn terminate_finishes_what_runs_and_leaves_no_process() {
     std::thread::sleep(Duration::from_millis(200));
     let family = server.descendants();
     let reader = std::thread::spawn(move || (slow.answer(), cgi.answer()));
+    if everybody {
+        family.iter().for_each(|&pid| kill(pid, libc::SIGTERM));
+    }
     assert_eq!(server.terminate(), Some(0));
     let (slow, cgi) = reader.join().unwrap();
     assert!(slow.unwrap().text().starts_with("slept"));
-    assert_eq!(cgi.unwrap().text(), "done\n");
+    // A script of its own process group is told to end by the sender itself.
+    assert!(everybody || cgi.unwrap().text() == "done\n");
     assert!(idle.is_closed());
     let left = || family.iter().copied().filter(|&pid| alive(pid)).collect::<Vec<_>>();
     assert!(eventually(Duration::from_secs(3), || left().is_empty()), "left: {:?}", left());

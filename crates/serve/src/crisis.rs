@@ -29,6 +29,8 @@ static ON_CRISIS: AtomicUsize = AtomicUsize::new(0);
 static MAIN_THREAD: AtomicU64 = AtomicU64::new(0);
 static KICK: AtomicI32 = AtomicI32::new(-1);
 static ALARM: AtomicI32 = AtomicI32::new(-1);
+/// The worker itself, not what Perl forked from it.
+static OWN_PID: AtomicI32 = AtomicI32::new(0);
 static GAVE_UP: AtomicBool = AtomicBool::new(false);
 static SERVER_ENDS: AtomicBool = AtomicBool::new(false);
 /// The helper's steps while it saves what can be saved.
@@ -66,8 +68,9 @@ pub fn install(
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN); // too large a file is an error of that write
         libc::signal(libc::SIGINT, libc::SIG_IGN);
         libc::signal(libc::SIGHUP, libc::SIG_IGN);
-        libc::signal(libc::SIGTERM, libc::SIG_DFL);
     }
+    OWN_PID.store(std::process::id() as i32, Relaxed);
+    handle(libc::SIGTERM, terminate as *const () as usize, 0);
 }
 
 pub fn interrupt_signal() -> i32 {
@@ -133,6 +136,19 @@ pub fn set_wakers(kick: i32, alarm: i32) {
 extern "C" fn drain(_signal: i32) {
     DRAIN.store(true, Relaxed);
     sys::kick(KICK.load(Relaxed));
+}
+
+/// Whoever sends SIGTERM to the whole group (a service manager, `timeout`) means the server, and what
+/// runs is finished. A process that Perl forked is not the worker: it ends.
+extern "C" fn terminate(signal: i32) {
+    // SAFETY: getpid, signal and raise are async-signal-safe.
+    unsafe {
+        if libc::getpid() == OWN_PID.load(Relaxed) {
+            return drain(signal);
+        }
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
 }
 
 extern "C" fn interrupt(_signal: i32) {

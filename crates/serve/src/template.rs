@@ -129,7 +129,8 @@ pub fn run(site: &'static Site, inherited: Inherited, master: OwnedFd) -> i32 {
             return 1;
         }
     };
-    let Ok(signals) = sys::signal_fd(&[libc::SIGCHLD]) else { return 1 };
+    // SIGTERM for the whole group is the master's to understand.
+    let Ok(signals) = sys::signal_fd(&[libc::SIGCHLD, libc::SIGTERM]) else { return 1 };
     if Message::Ready.send(master.as_raw_fd()).is_err() {
         return 1;
     }

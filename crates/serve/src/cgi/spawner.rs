@@ -74,7 +74,9 @@ pub const RETIRE: i32 = libc::SIGUSR2;
 
 /// Runs until the master ends or retires it; then returns.
 pub fn run(setup: Setup) {
-    let Ok(signals) = sys::signal_fd(&[libc::SIGCHLD, RETIRE]) else { return };
+    // SIGTERM for the whole group is the master's to understand.
+    let signals = sys::signal_fd(&[libc::SIGCHLD, libc::SIGTERM, RETIRE]);
+    let Ok(signals) = signals else { return };
     let Ok(reports) = sys::message_pair(false) else { return };
     let perl = drom_perl::available().then(find_perl).flatten();
     let mut spawner = Spawner {
