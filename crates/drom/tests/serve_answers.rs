@@ -248,3 +248,36 @@ fn what_a_request_keeps_of_its_body_when_it_becomes_another() {
         assert!(value("BODY=") == Some(rest), "{path}: {:?}", value("BODY=").map(str::len));
     }
 }
+
+#[test]
+fn a_perl_handler_can_ask_what_led_to_it() {
+    let script = "my $r = shift; $r->content_type('text/plain'); my $p = $r->prev;
+        print 'none' unless $p; exit unless $p;
+        print join '|', $p->uri, $p->status, $p->args, $p->method, $p->the_request, $r->unparsed_uri,
+            $p->unparsed_uri, $p->filename, $p->notes->get('error-notes') // '', $p->next == $r,
+            $p->headers_in->get('X-Test'), $p->subprocess_env('QUERY_STRING') // '',
+            defined $p->prev ? 1 : 0, $r->is_initial_req;\n";
+    let config = format!(
+        "{HANDLER_AT}ErrorDocument 404 /registry/prev.pl?e\nErrorDocument 500 /registry/prev.pl\n"
+    );
+    let to = cgi(LOCATION);
+    let files = [("perl/prev.pl", script), ("lib/My/Answers.pm", HANDLERS), ("cgi-bin/to.pl", &to)];
+    let server = Server::start(&config, &files);
+    let ask = |path: &str| {
+        let mut client = server.connect();
+        client.send(&format!("GET {path} HTTP/1.1\r\nHost: x\r\nX-Test: yes\r\n\r\n"));
+        client.answer().unwrap().text()
+    };
+    assert_eq!(ask("/registry/prev.pl"), "none");
+    let root = server.path("").display().to_string();
+    assert_eq!(
+        ask("/nothing?q"),
+        format!(
+            "/nothing|404|q|GET|GET /nothing?q HTTP/1.1|/registry/prev.pl?e|/nothing?q|\
+             {root}htdocs/nothing||1|yes||0|0"
+        )
+    );
+    let failed = ask("/h?die");
+    assert!(failed.contains("|no such thing|") && failed.contains("|yes|die|0|0"), "{failed}");
+    assert!(ask("/cgi-bin/to.pl?/registry/prev.pl").starts_with("/cgi-bin/to.pl|200|/registry"));
+}
