@@ -49,6 +49,8 @@ const SLOTS_MIN: usize = 256;
 const TICK_MS: i32 = 100;
 /// A worker that ends sooner than this after its start ended quickly.
 const QUICK_NS: u64 = 1_000_000_000;
+/// A spawner that cannot live is not started in every turn of the loop.
+const SPAWNER_NS: u64 = 200_000_000;
 /// After so many quick ends in a row new workers wait a second each.
 const QUICK_MAX: u32 = 10;
 const STOP_NS: u64 = 40_000_000_000;
@@ -80,7 +82,9 @@ struct Master {
     lifeline: (OwnedFd, Option<OwnedFd>),
     alarm: OwnedFd,
     signals: OwnedFd,
+    /// 0 while there is none.
     spawner: i32,
+    spawner_started_ns: u64,
     generations: Vec<Generation>,
     next_generation: u32,
     quick_ends: u32,
@@ -142,6 +146,7 @@ impl Master {
             alarm: sys::event_fd().map_err(system("no event descriptor"))?,
             signals: signals.map_err(system("no signal descriptor"))?,
             spawner: 0,
+            spawner_started_ns: 0,
             generations: Vec::new(),
             next_generation: 1,
             quick_ends: 0,
@@ -162,6 +167,7 @@ impl Master {
     // ---- starting processes --------------------------------------------------------------------
 
     fn start_spawner(&mut self, config: &Config) -> Result<(), ServeError> {
+        self.spawner_started_ns = clock::monotonic_ns();
         let user = identity(config)?;
         let setup = || -> std::io::Result<_> {
             Ok(cgi::spawner::Setup {
@@ -298,7 +304,27 @@ impl Master {
             }
         }
         self.retire_old();
+        self.keep_spawner();
         self.maintain();
+    }
+
+    /// Jobs wait in their socket until there is a spawner again.
+    fn keep_spawner(&mut self) {
+        let soon = clock::monotonic_ns() < self.spawner_started_ns + SPAWNER_NS;
+        if self.spawner != 0 || self.stopping_ns != 0 || soon {
+            return;
+        }
+        let config = self.generations.last().map(|g| g.site.config.as_ref().clone());
+        if let Some(Err(e)) = config.map(|c| self.start_spawner(&c)) {
+            self.log_crit(&format!("cannot start a CGI spawner: {e}"));
+        }
+    }
+
+    fn log_crit(&self, text: &str) {
+        match self.generations.last() {
+            Some(generation) => generation.site.log_error(LogLevel::Crit, None, "core", text),
+            None => site::write_stderr(&format!("drom: {text}")),
+        }
     }
 
     fn signal(&mut self, signal: i32) {
@@ -376,15 +402,17 @@ impl Master {
     }
 
     fn reap(&mut self) {
-        while let Some((pid, _)) = sys::reap() {
-            if pid == self.spawner && self.stopping_ns == 0 {
-                self.spawner = 0;
-                let config = self.generations.last().map(|g| g.site.config.as_ref().clone());
-                if let Some(Err(e)) = config.map(|c| self.start_spawner(&c)) {
-                    site::write_stderr(&format!("drom: {e}"));
-                }
-            } else if pid == self.spawner {
-                self.spawner = 0;
+        while let Some((pid, status)) = sys::reap() {
+            if pid != self.spawner {
+                continue;
+            }
+            self.spawner = 0;
+            if self.stopping_ns == 0 {
+                let signal = status & 0x7f;
+                let text = format!(
+                    "the CGI spawner, process {pid}, ended (signal {signal}); another is started"
+                );
+                self.log_crit(&text);
             }
         }
     }
