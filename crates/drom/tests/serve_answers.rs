@@ -43,14 +43,25 @@ fn a_cgi_script_knows_its_file_whatever_the_length_of_the_name() {
 }
 
 #[test]
-fn a_cgi_script_finds_the_signals_that_perl_starts_with() {
-    let script = cgi(&format!(
+fn cgi_scripts_find_the_signals_that_programs_start_with() {
+    let perl = cgi(&format!(
         "{PLAIN}print join ',', map {{ \"$_=$SIG{{$_}}\" }} \
         grep {{ $SIG{{$_}} }} sort keys %SIG;\n"
     ));
-    let server = Server::start("", &[("cgi-bin/signals.pl", &script)]);
-    // Perl ignores SIGFPE from its start (perlport, PERL_FPU_INIT); everything else is as usual.
-    assert_eq!(server.get("/cgi-bin/signals.pl").text(), "FPE=IGNORE");
+    let shell = "#!/bin/sh\necho 'Content-type: text/plain'; echo\n\
+        grep -E '^Sig(Ign|Blk)' /proc/self/status\n";
+    let server = Server::start("", &[("cgi-bin/s.pl", &perl), ("cgi-bin/s.sh", shell)]);
+    for _ in 0..2 {
+        // Perl ignores SIGFPE from its start (perlport, PERL_FPU_INIT); everything else is as
+        // usual.
+        assert_eq!(server.get("/cgi-bin/s.pl").text(), "FPE=IGNORE");
+    }
+    let text = server.get("/cgi-bin/s.sh").text();
+    for line in text.lines() {
+        let mask = line.split_whitespace().last().and_then(|m| u64::from_str_radix(m, 16).ok());
+        // From 32 on they are the C library's own.
+        assert_eq!(mask.map(|m| m & 0x7fff_ffff), Some(0), "{text}");
+    }
 }
 
 #[test]
@@ -309,4 +320,38 @@ fn what_a_request_keeps_of_its_body_when_it_becomes_another() {
         assert_eq!(value("CONTENT_LENGTH="), length, "{path}");
         assert!(value("BODY=") == Some(rest), "{path}: {:?}", value("BODY=").map(str::len));
     }
+}
+
+#[test]
+fn a_perl_handler_can_ask_what_led_to_it() {
+    let script = "my $r = shift; $r->content_type('text/plain'); my $p = $r->prev;
+        print 'none' unless $p; exit unless $p;
+        print join '|', $p->uri, $p->status, $p->args, $p->method, $p->the_request,
+            $r->unparsed_uri,
+            $p->unparsed_uri, $p->filename, $p->notes->get('error-notes') // '', $p->next == $r,
+            $p->headers_in->get('X-Test'), $p->subprocess_env('QUERY_STRING') // '',
+            defined $p->prev ? 1 : 0, $r->is_initial_req;\n";
+    let config = format!(
+        "{HANDLER_AT}ErrorDocument 404 /registry/prev.pl?e\nErrorDocument 500 /registry/prev.pl\n"
+    );
+    let to = cgi(LOCATION);
+    let files = [("perl/prev.pl", script), ("lib/My/Answers.pm", HANDLERS), ("cgi-bin/to.pl", &to)];
+    let server = Server::start(&config, &files);
+    let ask = |path: &str| {
+        let mut client = server.connect();
+        client.send(&format!("GET {path} HTTP/1.1\r\nHost: x\r\nX-Test: yes\r\n\r\n"));
+        client.answer().unwrap().text()
+    };
+    assert_eq!(ask("/registry/prev.pl"), "none");
+    let root = server.path("").display().to_string();
+    assert_eq!(
+        ask("/nothing?q"),
+        format!(
+            "/nothing|404|q|GET|GET /nothing?q HTTP/1.1|/registry/prev.pl?e|/nothing?q|\
+             {root}htdocs/nothing||1|yes||0|0"
+        )
+    );
+    let failed = ask("/h?die");
+    assert!(failed.contains("|no such thing|") && failed.contains("|yes|die|0|0"), "{failed}");
+    assert!(ask("/cgi-bin/to.pl?/registry/prev.pl").starts_with("/cgi-bin/to.pl|200|/registry"));
 }

@@ -109,10 +109,7 @@ fn files_and_names_that_are_not_there() {
     };
     refuses("ErrorLog /none/log", 1, &["cannot open the log /none/log"]);
     refuses("CustomLog /none/log common", 1, &["cannot open the log /none/log"]);
-    // SAFETY: no pointers.
-    if unsafe { libc::geteuid() } == 0 {
-        refuses("User nobody-at-all", 2, &["no user or group called nobody-at-all"]);
-    }
+    refuses("User nobody-at-all", 2, &["bad user name nobody-at-all"]);
     refuses("PidFile /none/pid", 1, &["cannot write the PidFile /none/pid"]);
     // The error log has it too, but who starts a server looks at the terminal.
     refuses("ErrorLog {}/log\nPerlRequire /none.pl", 1, &["c.conf:3:", "/none.pl"]);
@@ -129,4 +126,32 @@ fn an_error_at_the_start_is_in_the_error_log_too() {
     assert_eq!(serve(dir.path(), &["-f", "c.conf"]).status, Some(1));
     let text = std::fs::read_to_string(log).unwrap();
     assert!(text.contains("/none.pl") && text.contains("c.conf:3:"), "{text}");
+}
+
+#[test]
+fn the_configuration_test_knows_users_groups_and_folders() {
+    for (line, says) in [
+        ("User nobody-of-this-name", "bad user name nobody-of-this-name"),
+        ("Group nobody-of-this-name", "bad group name nobody-of-this-name"),
+        ("User #x", "bad user name #x"),
+        ("DocumentRoot /no/such/folder", "/no/such/folder is not a directory"),
+        ("DocumentRoot /etc/passwd", "/etc/passwd is not a directory"),
+        ("ErrorDocument 999 /x", "999 is no status"),
+    ] {
+        refuses(&format!("Listen 127.0.0.1:0\n{line}\n"), &["-t"], 2, &["c.conf:2: ", says]);
+    }
+    let test = |line: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("c.conf"), line).unwrap();
+        serve(dir.path(), &["-t", "-f", "c.conf"])
+    };
+    for line in ["User #0\nGroup #12345", "User root", "DocumentRoot /etc"] {
+        let ended = test(line);
+        assert_eq!((ended.status, &ended.said[..]), (Some(0), "Syntax OK\n"), "{line}");
+    }
+    for line in ["ErrorDocument 401 http://example.com/x", "ErrorDocument 200 /x"] {
+        let ended = test(line);
+        assert_eq!(ended.status, Some(0), "{line}: {}", ended.said);
+        assert!(ended.said.contains("c.conf:1: ErrorDocument: "), "{line}: {}", ended.said);
+    }
 }

@@ -1,8 +1,8 @@
 //! Signals in a worker: being told to drain, stopping a request that runs too long, and dying well.
 //!
-//! A fatal signal (a fault in XS, `CORE::dump`, kill -SEGV) leaves the main thread where it is. Its handler
-//! answers the client of the running request, writes down where Perl was, tells the master, and lets the
-//! helper save the other connections. Everything here is async-signal-safe.
+//! A fatal signal (a fault in XS, `CORE::dump`, kill -SEGV) leaves the main thread where it is. Its
+//! handler answers the client of the running request, writes down where Perl was, tells the master,
+//! and lets the helper save the other connections. Everything here is async-signal-safe.
 
 use std::{
     ptr,
@@ -138,8 +138,8 @@ extern "C" fn drain(_signal: i32) {
     sys::kick(KICK.load(Relaxed));
 }
 
-/// Whoever sends SIGTERM to the whole group (a service manager, `timeout`) means the server, and what
-/// runs is finished. A process that Perl forked is not the worker: it ends.
+/// Whoever sends SIGTERM to the whole group (a service manager, `timeout`) means the server, and
+/// what runs is finished. A process that Perl forked is not the worker: it ends.
 extern "C" fn terminate(signal: i32) {
     // SAFETY: getpid, signal and raise are async-signal-safe.
     unsafe {

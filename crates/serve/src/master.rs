@@ -49,6 +49,8 @@ const SLOTS_MIN: usize = 256;
 const TICK_MS: i32 = 100;
 /// A worker that ends sooner than this after its start ended quickly.
 const QUICK_NS: u64 = 1_000_000_000;
+/// A spawner that cannot live is not started in every turn of the loop.
+const SPAWNER_NS: u64 = 200_000_000;
 /// After so many quick ends in a row new workers wait a second each.
 const QUICK_MAX: u32 = 10;
 const STOP_NS: u64 = 40_000_000_000;
@@ -82,9 +84,11 @@ struct Master {
     lifeline: (OwnedFd, Option<OwnedFd>),
     alarm: OwnedFd,
     signals: OwnedFd,
+    /// 0 while there is none.
     spawner: i32,
     /// CGI children that were told to end, and when they are made to.
     doomed: Vec<(i32, u64)>,
+    spawner_started_ns: u64,
     generations: Vec<Generation>,
     next_generation: u32,
     quick_ends: u32,
@@ -147,6 +151,7 @@ impl Master {
             signals: signals.map_err(system("no signal descriptor"))?,
             spawner: 0,
             doomed: Vec::new(),
+            spawner_started_ns: 0,
             generations: Vec::new(),
             next_generation: 1,
             quick_ends: 0,
@@ -171,6 +176,7 @@ impl Master {
     // ---- starting processes --------------------------------------------------------------------
 
     fn start_spawner(&mut self, config: &Config) -> Result<(), ServeError> {
+        self.spawner_started_ns = clock::monotonic_ns();
         let user = identity(config)?;
         let setup = || -> std::io::Result<_> {
             Ok(cgi::spawner::Setup {
@@ -308,8 +314,28 @@ impl Master {
             }
         }
         self.retire_old();
+        self.keep_spawner();
         self.maintain();
         self.kill_doomed();
+    }
+
+    /// Jobs wait in their socket until there is a spawner again.
+    fn keep_spawner(&mut self) {
+        let soon = clock::monotonic_ns() < self.spawner_started_ns + SPAWNER_NS;
+        if self.spawner != 0 || self.stopping_ns != 0 || soon {
+            return;
+        }
+        let config = self.generations.last().map(|g| g.site.config.as_ref().clone());
+        if let Some(Err(e)) = config.map(|c| self.start_spawner(&c)) {
+            self.log_crit(&format!("cannot start a CGI spawner: {e}"));
+        }
+    }
+
+    fn log_crit(&self, text: &str) {
+        match self.generations.last() {
+            Some(generation) => generation.site.log_error(LogLevel::Crit, None, "core", text),
+            None => site::write_stderr(&format!("drom: {text}")),
+        }
     }
 
     fn signal(&mut self, signal: i32) {
@@ -405,18 +431,13 @@ impl Master {
     fn reap(&mut self) {
         while let Some((pid, status)) = sys::reap() {
             self.board.forget_child(pid);
-            if pid == self.spawner && self.stopping_ns == 0 {
-                self.spawner = 0;
-                let Some(generation) = self.generations.last() else { continue };
+            if pid != self.spawner {
+                continue;
+            }
+            self.spawner = 0;
+            if self.stopping_ns == 0 {
                 let how = sys::how_it_ended(status);
-                let text = format!("the CGI spawner {how}; a new one is started");
-                generation.site.log_error(LogLevel::Error, None, "core", &text);
-                let config = Some(generation.site.config.as_ref().clone());
-                if let Some(Err(e)) = config.map(|c| self.start_spawner(&c)) {
-                    site::write_stderr(&format!("drom: {e}"));
-                }
-            } else if pid == self.spawner {
-                self.spawner = 0;
+                self.log_crit(&format!("the CGI spawner {how}; a new one is started"));
             }
         }
     }

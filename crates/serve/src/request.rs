@@ -87,6 +87,10 @@ pub struct Request {
     pub redirects: u32,
     /// `REDIRECT_*` variables of what led here.
     pub redirect_env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Facts of what led here, for `$r->prev`.
+    previous: Table,
+    /// The target as an internal redirect gave it.
+    redirect_target: Option<Vec<u8>>,
 
     pub status: u16,
     pub status_line: Option<Vec<u8>>,
@@ -158,6 +162,8 @@ impl Request {
             connection_id: 0,
             redirects: 0,
             redirect_env: Vec::new(),
+            previous: Table::default(),
+            redirect_target: None,
             status: 200,
             status_line: None,
             content_type: None,
@@ -272,6 +278,35 @@ impl Request {
         self.tail = None;
         self.file_body = false;
         self.body_sent = 0;
+    }
+
+    /// The target as it was sent, or as the last internal redirect gave it.
+    fn unparsed_uri(&self) -> &[u8] {
+        self.redirect_target.as_deref().unwrap_or_else(|| self.raw_target())
+    }
+
+    /// Keeps the facts that `$r->prev` tells before the request becomes another one.
+    pub fn note_previous(&mut self, to: &[u8]) {
+        let mut facts = Table::default();
+        facts.set(b"uri", &self.path);
+        facts.set(b"unparsed_uri", self.unparsed_uri());
+        facts.set(b"status", self.status.to_string().as_bytes());
+        facts.set(b"method", &self.method);
+        if let Some(args) = &self.args {
+            facts.set(b"args", args);
+        }
+        if self.mapped.is_some() {
+            facts.set(b"filename", self.filename());
+            facts.set(b"path_info", self.path_info());
+        }
+        for (name, value) in self.notes.iter() {
+            facts.add(&[b"notes:", name].concat(), value);
+        }
+        for (name, value) in self.known_env().iter().flat_map(|env| env.iter()) {
+            facts.add(&[b"subprocess_env:", name].concat(), value);
+        }
+        self.previous = facts;
+        self.redirect_target = Some(to.to_vec());
     }
 
     /// Fields of the last head, to be used again.
@@ -640,7 +675,7 @@ impl Exchange for Request {
         match field {
             Text::ContentType => self.content_type.as_deref(),
             Text::Uri => Some(&self.path),
-            Text::UnparsedUri => Some(self.raw_target()),
+            Text::UnparsedUri => Some(self.unparsed_uri()),
             Text::Filename => Some(self.filename()),
             Text::Args => self.args.as_deref(),
             Text::PathInfo => Some(self.path_info()),
@@ -720,6 +755,7 @@ impl Exchange for Request {
             TableKind::SubprocessEnv => self.script_env(),
             TableKind::Notes => &mut self.notes,
             TableKind::DirConfig => self.dir_config(),
+            TableKind::Previous => &mut self.previous,
         }
     }
 

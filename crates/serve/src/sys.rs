@@ -569,24 +569,39 @@ pub fn identity(
     if unsafe { libc::geteuid() } != 0 {
         return Ok(None);
     }
-    let Some(user) = user else { return Ok(None) };
-    let name = std::ffi::CString::new(user).map_err(|_| user.to_owned())?;
-    // SAFETY: the name is a C string; the record lives until the next call, and its numbers are copied.
-    let (uid, mut gid) = unsafe {
-        let record = libc::getpwnam(name.as_ptr());
-        record.as_ref().map(|r| (r.pw_uid, r.pw_gid)).ok_or_else(|| user.to_owned())?
-    };
-    if let Some(group) = group {
-        let text = std::ffi::CString::new(group).map_err(|_| group.to_owned())?;
-        // SAFETY: as above.
-        gid = unsafe {
-            libc::getgrnam(text.as_ptr())
-                .as_ref()
-                .map(|r| r.gr_gid)
-                .ok_or_else(|| group.to_owned())?
-        };
+    let Some(name) = user else { return Ok(None) };
+    let mut found = self::user(name).ok_or_else(|| name.to_owned())?;
+    if let Some(name) = group {
+        found.gid = self::group(name).ok_or_else(|| name.to_owned())?;
     }
-    Ok(Some(crate::template::Identity { name, uid, gid }))
+    Ok(Some(found))
+}
+
+/// A user by name or `#uid`; it must have an entry, for the groups that come with it.
+pub fn user(name: &str) -> Option<crate::template::Identity> {
+    let text = std::ffi::CString::new(name).ok()?;
+    let number = name.strip_prefix('#').map(str::parse::<u32>);
+    // SAFETY: the name is a C string; the record lives until the next call, and what is wanted of it is
+    // copied before.
+    unsafe {
+        let record = match number {
+            Some(uid) => libc::getpwuid(uid.ok()?),
+            None => libc::getpwnam(text.as_ptr()),
+        };
+        let record = record.as_ref()?;
+        let name = std::ffi::CStr::from_ptr(record.pw_name).to_owned();
+        Some(crate::template::Identity { name, uid: record.pw_uid, gid: record.pw_gid })
+    }
+}
+
+/// A group by name or `#gid`; a number needs no entry.
+pub fn group(name: &str) -> Option<u32> {
+    if let Some(gid) = name.strip_prefix('#') {
+        return gid.parse().ok();
+    }
+    let text = std::ffi::CString::new(name).ok()?;
+    // SAFETY: as in `user`.
+    unsafe { libc::getgrnam(text.as_ptr()).as_ref().map(|r| r.gr_gid) }
 }
 
 pub fn become_user(user: &crate::template::Identity) -> io::Result<()> {

@@ -61,10 +61,18 @@ sub content_languages {
     return $old // [];
 }
 
-# There are no subrequests, and what led to an internal redirect is over when its target runs.
+# There are no subrequests.
 sub main { return undef }
-sub prev { return undef }
 sub next { return undef }
+
+# What led here by an internal redirect is over, but its facts are kept.
+sub prev {
+    my ($r) = @_;
+    my $facts = $r->previous_;
+    return undef unless defined $facts->get('uri');
+    require Drom::Previous;
+    return Drom::Previous->new($r, $facts);
+}
 
 sub no_local_copy { my $r = shift; return Drom::Request::kept($r, no_local_copy => @_) // 0 }
 sub used_path_info { my $r = shift; return Drom::Request::kept($r, used_path_info => @_) // 2 }
@@ -108,7 +116,8 @@ content_type err_headers_out filename finfo handler header_only headers_in heade
 main method method_number mtime next no_local_copy notes path_info pnotes pool prev proto_num protocol
 proxyreq request_time server status status_line subprocess_env the_request unparsed_uri uri user>.
 
-C<prev>, C<next> and C<main> are undef. Filters are not supported and say so. An object must not be used
+C<next> and C<main> are undef. C<prev> is the request that an C<ErrorDocument>, a local C<Location> or
+C<internal_redirect> led away from, to be read (L<Drom::Previous>). Filters are not supported and say so. An object must not be used
 after its request: it dies then.
 
 =cut

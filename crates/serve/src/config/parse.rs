@@ -282,6 +282,7 @@ impl Parser<'_> {
                 notices: &mut self.notices,
                 in_section: self.stack.iter().any(|f| matches!(f, Frame::Section { .. })),
                 config_dir: &self.config_dir,
+                source: self.source,
             },
             args,
         );

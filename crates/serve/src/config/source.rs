@@ -15,6 +15,17 @@ pub trait Source {
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
     /// An environment variable, for `${NAME}`.
     fn environment(&self, name: &str) -> Option<String>;
+    /// Whether a directory can be read. Text in memory stands for any machine: yes.
+    fn is_directory(&self, _path: &Path) -> bool {
+        true
+    }
+    /// Whether the machine has this user, or `#uid`.
+    fn has_user(&self, _name: &str) -> bool {
+        true
+    }
+    fn has_group(&self, _name: &str) -> bool {
+        true
+    }
 }
 
 /// The disk and environment of this process.
@@ -37,6 +48,18 @@ impl Source for RealSource {
 
     fn environment(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
+    }
+
+    fn is_directory(&self, path: &Path) -> bool {
+        std::fs::metadata(path).is_ok_and(|m| m.is_dir())
+    }
+
+    fn has_user(&self, name: &str) -> bool {
+        crate::sys::user(name).is_some()
+    }
+
+    fn has_group(&self, name: &str) -> bool {
+        crate::sys::group(name).is_some()
     }
 }
 

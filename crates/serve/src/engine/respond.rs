@@ -453,15 +453,16 @@ fn redirect(request: &mut Request, to: &[u8], because: Because) {
     }
     let status = request.status;
     access_log::note_original(request);
+    if because != Because::Handler && request.method != b"HEAD" {
+        request.method = b"GET".to_vec();
+    }
+    request.note_previous(to);
     let env = crate::environment::redirected(request, status);
     request.forget_answer();
     request.forget_env();
     request.error_status = (status >= 400).then_some(status);
     request.redirects += 1;
     request.redirect_env = env;
-    if because != Because::Handler && request.method != b"HEAD" {
-        request.method = b"GET".to_vec();
-    }
     if because == Because::Location {
         request.forget_request_body();
     }

@@ -11,6 +11,7 @@ use crate::config::policy::{
     AcceptPathInfo, ErrorDocument, FileETag, HandlerName, option, replace_pairs,
 };
 use crate::config::settings::{Alias, AliasSource};
+use crate::http::status_text;
 
 pub(super) static DIRECTIVES: &[Directive] = &[
     set(
@@ -422,7 +423,11 @@ fn directory_index(cx: &mut Cx, args: &[String]) -> Result<(), String> {
 fn error_document(cx: &mut Cx, args: &[String]) -> Result<(), String> {
     let status: u16 = number(&args[0])?;
     if !(400..600).contains(&status) {
-        return Err(format!("{status} is no error status (400 to 599)"));
+        if status_text(status) == "Unknown" {
+            return Err(format!("{status} is no status"));
+        }
+        cx.notice(format!("ErrorDocument: {status} is no error; the line has no effect"));
+        return Ok(());
     }
     let text = args[1].clone();
     let document = match text.as_str() {
@@ -432,7 +437,9 @@ fn error_document(cx: &mut Cx, args: &[String]) -> Result<(), String> {
         _ => ErrorDocument::Text(text),
     };
     if status == 401 && matches!(document, ErrorDocument::Url(_)) {
-        return Err("a full URL cannot be used for 401: the client would never see the 401".into());
+        // The client would never see the 401; Apache ignores the line as well.
+        cx.notice("ErrorDocument: a full URL cannot be used for 401; ignored".to_string());
+        return Ok(());
     }
     cx.policy.error_documents.insert(status, document);
     Ok(())

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use super::fault::{Fault, Notice, Place};
 use super::policy::Policy;
 use super::settings::{Alias, PerlStartup, Settings};
+use super::source::Source;
 
 /// Where a directive may stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,7 @@ pub struct Cx<'a> {
     pub notices: &'a mut Vec<Notice>,
     pub in_section: bool,
     pub config_dir: &'a Path,
+    pub source: &'a dyn Source,
 }
 
 impl Cx<'_> {

@@ -47,7 +47,11 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         "Where files of `/` are.",
         |cx, a| {
             cx.server.document_root = cx.path(&a[0]).components().collect();
-            Ok(())
+            let root = &cx.server.document_root;
+            match cx.source.is_directory(root) {
+                true => Ok(()),
+                false => Err(format!("{} is not a directory, or not readable", root.display())),
+            }
         },
     ),
     set(
@@ -282,7 +286,8 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         "Who the workers run as, when started by root.",
         |cx, a| {
             cx.server.user = Some(a[0].clone());
-            Ok(())
+            let known = cx.source.has_user(&a[0]);
+            if known { Ok(()) } else { Err(format!("bad user name {}", a[0])) }
         },
     ),
     set(
@@ -294,7 +299,8 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         "The group the workers run as, when started by root.",
         |cx, a| {
             cx.server.group = Some(a[0].clone());
-            Ok(())
+            let known = cx.source.has_group(&a[0]);
+            if known { Ok(()) } else { Err(format!("bad group name {}", a[0])) }
         },
     ),
     set(
