@@ -4,7 +4,7 @@
 pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let most = (word.chars().count() / 3).max(1);
     let with_distance =
-        candidates.into_iter().map(|candidate| (distance(word, candidate), candidate));
+        candidates.into_iter().map(|candidate| (strsim::osa_distance(word, candidate), candidate));
     let near = with_distance.filter(|(distance, _)| *distance <= most);
     near.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
 }
@@ -24,25 +24,6 @@ pub fn hint_in(message: &str) -> String {
     let mut quoted = message[at..].split('`').skip(1).step_by(2);
     let wrong = quoted.next().unwrap_or_default();
     hint(wrong, quoted)
-}
-
-/// Insertions, deletions, replacements and swaps of neighbours.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
 }
 
 #[cfg(test)]

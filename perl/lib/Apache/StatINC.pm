@@ -1,35 +1,13 @@
 package Apache::StatINC;
-# Modules loaded again when their files change.
+# Modules loaded again when their files change: the name that mod_perl 1 has for Apache2::Reload.
 use strict;
 use warnings;
 
 our $VERSION = '1.07';
 
-my %SEEN;
+use Apache2::Reload ();
 
-# Loads again each module whose file has changed since it was loaded or looked at.
-sub handler {
-    for my $name (sort keys %INC) {
-        my $file = $INC{$name};
-        next if !defined $file || ref $file || $name !~ /\.pm\z/;
-        my $time = (stat $file)[9] // next;
-        my $known = $SEEN{$name} //= $^T;
-        next if $time <= $known;
-        $SEEN{$name} = $time;
-        again($name);
-    }
-    return 0;
-}
-
-sub again {
-    my ($name) = @_;
-    my $old = delete $INC{$name};
-    no warnings 'redefine';
-    return if eval { require $name; 1 };
-    $INC{$name} //= $old;
-    warn "$name has changed but cannot be loaded: $@";
-    return;
-}
+sub handler { goto &Apache2::Reload::handler }
 
 1;
 

@@ -52,9 +52,13 @@ Drom::Previous - the request that an internal redirect led away from
 
 =head1 SYNOPSIS
 
-    # in the handler of an ErrorDocument
-    my $before = $r->prev or return 404;
-    $r->print('no ', $before->uri, ': ', $before->notes->get('error-notes') // '');
+    # the handler of an ErrorDocument
+    sub My::Error::handler {
+        my $r = shift;
+        my $before = $r->prev or return 404;
+        $r->print('no ', $before->uri, ': ', $before->notes->get('error-notes') // '');
+        return 0;
+    }
 
 =head1 DESCRIPTION
 
