@@ -123,7 +123,8 @@ fn parse_status(value: &[u8]) -> Result<(u16, Vec<u8>), BadHead> {
     let digits = value.iter().take_while(|b| b.is_ascii_digit()).count();
     let code = std::str::from_utf8(&value[..digits]).ok().and_then(|d| d.parse().ok());
     match code {
-        Some(code) if (100..=999).contains(&code) => Ok((code, value.to_vec())),
+        // 1xx announces an answer and is none: its client would wait for the answer for ever.
+        Some(code) if (200..=999).contains(&code) => Ok((code, value.to_vec())),
         _ => Err(BadHead::Status(shown(value))),
     }
 }
@@ -185,7 +186,17 @@ mod tests {
         assert_eq!(whole(b""), Err(BadHead::Missing));
         assert_eq!(whole(b"Content-type: text/plain\n"), Err(BadHead::Missing));
         assert!(matches!(whole(b"no header"), Err(BadHead::Line(_))));
-        assert!(matches!(whole(b"Status: ok\n\n"), Err(BadHead::Status(_))));
+        for status in ["ok", "100", "101", "99", "1000"] {
+            let text = format!("Status: {status}\n\n");
+            assert!(matches!(whole(text.as_bytes()), Err(BadHead::Status(_))), "{status}");
+        }
+        assert!(matches!(whole(b"X-A : 1\n\n"), Err(BadHead::Line(_))));
+    }
+
+    #[test]
+    fn a_head_may_be_empty() {
+        assert_eq!(whole(b"\n\nbody").unwrap(), (ScriptHead::default(), b"\nbody".to_vec()));
+        assert_eq!(whole(b"\r\nbody").unwrap(), (ScriptHead::default(), b"body".to_vec()));
     }
 
     #[test]
