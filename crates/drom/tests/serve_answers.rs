@@ -253,7 +253,8 @@ fn a_perl_handler_can_ask_what_led_to_it() {
     let script = "my $r = shift; $r->content_type('text/plain'); my $p = $r->prev;
         print 'none' unless $p; exit unless $p;
         print join '|', $p->uri, $p->status, $p->args, $p->method, $p->the_request,
-            $r->unparsed_uri, $p->unparsed_uri, $p->filename, $p->notes->get('error-notes') // '', $p->next == $r,
+            $r->unparsed_uri, $p->unparsed_uri, $p->filename,
+            $p->notes->get('error-notes') // '', $p->next == $r,
             $p->headers_in->get('X-Test'), $p->subprocess_env('QUERY_STRING') // '',
             defined $p->prev ? 1 : 0, $r->is_initial_req;\n";
     let config = format!(
