@@ -285,10 +285,9 @@ fn handlers_do_not_see_the_environment_of_the_server() {
 
 #[test]
 fn what_a_request_keeps_of_its_body_when_it_becomes_another() {
-    let script = cgi(
-        "print \"Content-type: text/plain\\n\\n\"; print \"$_=$ENV{$_}\\n\" for sort keys %ENV; \
-         print 'BODY=', <STDIN>, \"\\n\";\n",
-    );
+    let script =
+        cgi("print \"Content-type: text/plain\\n\\n\", map({ \"$_=$ENV{$_}\\n\" } keys %ENV), \
+         'BODY=', <STDIN>, \"\\n\";\n");
     let handler = "package My::Away; use Apache2::SubRequest (); sub handler { my $r = shift;
         my ($to, $read) = split /,/, $r->args; $r->read(my $some, $read) if $read;
         die \"boom\\n\" if $to eq 'die'; $r->internal_redirect($to); return 0 } 1;\n";
@@ -327,8 +326,8 @@ fn a_perl_handler_can_ask_what_led_to_it() {
     let script = "my $r = shift; $r->content_type('text/plain'); my $p = $r->prev;
         print 'none' unless $p; exit unless $p;
         print join '|', $p->uri, $p->status, $p->args, $p->method, $p->the_request,
-            $r->unparsed_uri,
-            $p->unparsed_uri, $p->filename, $p->notes->get('error-notes') // '', $p->next == $r,
+            $r->unparsed_uri, $p->unparsed_uri, $p->filename,
+            $p->notes->get('error-notes') // '', $p->next == $r,
             $p->headers_in->get('X-Test'), $p->subprocess_env('QUERY_STRING') // '',
             defined $p->prev ? 1 : 0, $r->is_initial_req;\n";
     let config = format!(

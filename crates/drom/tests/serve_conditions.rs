@@ -103,7 +103,8 @@ fn methods_that_no_file_answers() {
     assert_eq!(ask(&server, "PUT", "/cgi-bin/nothing", "").status, 404);
     assert_eq!(ask(&server, "GET", "/dir/", "").status, 403);
     assert_eq!(ask(&server, "GET", "/registry/dir/", "").status, 404);
-    assert_eq!(ask(&server, "DELETE", "/registry/nothing", "").status, 404);
+    assert_eq!(ask(&server, "GET", "/registry/nothing", "").status, 404);
+    assert_eq!(ask(&server, "DELETE", "/registry/nothing", "").status, 405);
     let all = ask(&server, "OPTIONS", "*", "");
     assert_eq!((all.status, all.header("Allow")), (200, None));
 }

@@ -76,6 +76,16 @@ fn an_ambiguous_chunk_is_refused_and_the_connection_ends() {
 }
 
 #[test]
+fn what_was_refused_is_in_the_access_log() {
+    let server = Server::start("CustomLog {}/access.log \"\\\"%r\\\" %>s %m\"\n", &[]);
+    refused(&server, "GET /a HTTP/1.1\r\nHost: x\r\nContent-Length: +5\r\n\r\n");
+    refused(&server, "GET /b c HTTP/1.1\r\nHost: x\r\n\r\n");
+    let read = || std::fs::read_to_string(server.path("access.log")).unwrap_or_default();
+    assert!(support::eventually(std::time::Duration::from_secs(5), || read().lines().count() == 2));
+    assert_eq!(read(), "\"GET /a HTTP/1.1\" 400 GET\n\"GET /b c HTTP/1.1\" 400 GET\n");
+}
+
+#[test]
 fn a_url_without_a_path_asks_for_the_root() {
     let server = Server::start("DirectoryIndex index.html\n", &[("htdocs/index.html", "root")]);
     for target in ["http://x", "http://x?q", "http://x/"] {

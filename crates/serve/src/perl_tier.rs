@@ -263,7 +263,7 @@ fn may_run(
     let name = target.filename.display();
     let Some(stat) = &target.finfo else {
         request.note(LogLevel::Error, &format!("{name} not found or unable to stat"));
-        return Err(Next::Error(404));
+        return Err(Next::Decline);
     };
     if stat.kind != FileKind::File {
         return Err(Next::Decline);

@@ -512,11 +512,13 @@ impl Request {
         if !had_status && let Some(status) = self.verdict() {
             return self.take_verdict(status);
         }
-        if let Some(location) = head.location.filter(|l| !l.is_empty()) {
+        if let Some(location) = head.location {
             if location.starts_with(b"/") && self.status == 200 {
                 self.next = Next::Redirect(location, Because::Location);
             } else {
-                self.headers_out.set(b"Location", &location);
+                if !location.is_empty() {
+                    self.headers_out.set(b"Location", &location);
+                }
                 if !had_status && self.status == 200 {
                     self.next = Next::Error(302);
                 }

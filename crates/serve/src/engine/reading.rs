@@ -7,7 +7,7 @@ use super::{
     connection::{BodyFraming, BodyRead, Connection, State},
 };
 use crate::{
-    answer,
+    access_log, answer,
     config::LogLevel,
     http::{self, Chunk, ChunkedDecoder, ChunkedLimits, HeadScratch, Parsed, Target},
     map::{files::Disk, uri},
@@ -230,7 +230,29 @@ impl Engine {
         // Too small to block in practice; what does not fit is lost with the connection.
         let _ = output::send(connection.fd.as_raw_fd(), &wire);
         site.log_error(LogLevel::Info, Some(client), "http", &format!("{why} ({status})"));
+        self.log_refused(index, status, &wire);
         self.begin_lingering(index);
+    }
+
+    /// The access log has what was refused too: with the line as it came, and nothing made of it.
+    fn log_refused(&mut self, index: usize, status: u16, wire: &[u8]) {
+        let Some(connection) = self.connections[index].as_ref() else { return };
+        if self.setup.site.access_logs.is_empty() {
+            return;
+        }
+        let local = connection.local.unwrap_or(connection.client);
+        let mut request = Request::new(self.setup.site, connection.client, local);
+        let line = connection.input.split(|&b| b == b'\r' || b == b'\n').next();
+        request.bytes = line.filter(|l| !l.is_empty()).unwrap_or(b"-").to_vec();
+        request.method = request.bytes.split(|&b| b == b' ').next().unwrap_or(b"-").to_vec();
+        let wall = crate::site::wall_time();
+        (request.wall_s, request.wall_us) = (wall.as_secs(), wall.as_micros() as u64);
+        request.started_ns = self.now_ns;
+        request.status = status;
+        let head_len = memchr::memmem::find(wire, b"\r\n\r\n").map_or(wire.len(), |at| at + 4);
+        request.head_bytes = head_len as u64;
+        request.body_sent = (wire.len() - head_len) as u64;
+        access_log::write(&request, self.now_ns, connection.served);
     }
 }
 

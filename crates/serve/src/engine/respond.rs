@@ -274,6 +274,10 @@ impl Engine {
         let Some(request) = connections[index].as_mut().and_then(|c| c.request.as_mut()) else {
             return;
         };
+        if is_no_file(request) {
+            request.next = no_file(request, 404); // a Perl handler declined
+            return;
+        }
         request.next = match file_answer(request, files, &setup.site.types, *wall_s) {
             Ok(()) => {
                 request.answered = true;
@@ -294,13 +298,6 @@ fn file_answer(
     let mapped = request.mapped.as_ref().expect("a dispatched request is mapped");
     let target = mapped.target(&Disk);
     let stat = target.finfo.ok_or(404u16)?;
-    let allows_info = mapped.policy.accept_path_info == Some(crate::config::AcceptPathInfo::On);
-    if !target.path_info.is_empty() && !allows_info {
-        return Err(404);
-    }
-    if stat.kind != FileKind::File {
-        return Err(404); // a Perl handler declined: no file, and no listing of it
-    }
     let name = target.filename.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
     let facts = FileFacts {
         stat: &stat,
@@ -364,6 +361,15 @@ fn put_parts(
     }
     request.tail = Some(files);
     Ok(())
+}
+
+/// Nothing, a directory, or more path than the file has.
+fn is_no_file(request: &Request) -> bool {
+    let mapped = request.mapped();
+    let target = mapped.target(&Disk);
+    let takes_more = mapped.policy.accept_path_info == Some(crate::config::AcceptPathInfo::On);
+    target.finfo.is_none_or(|stat| stat.kind != FileKind::File)
+        || (!target.path_info.is_empty() && !takes_more)
 }
 
 /// OPTIONS says what can be done, not with what success.
