@@ -81,6 +81,17 @@ fn what_a_cgi_script_says_on_stderr_is_in_the_error_log() {
 }
 
 #[test]
+fn programs_that_registry_starts_can_be_interrupted() {
+    let script = format!("{PLAIN}print `grep SigIgn /proc/self/status`;\n");
+    let server = Server::start("", &[("perl/signals.pl", &script)]);
+    let text = server.get("/registry/signals.pl").text();
+    let mask = text.split_whitespace().last().and_then(|m| u64::from_str_radix(m, 16).ok());
+    let bit = |signal: i32| 1 << (signal - 1);
+    let asked = bit(libc::SIGINT) | bit(libc::SIGHUP) | bit(libc::SIGTERM);
+    assert_eq!(mask.map(|mask| mask & asked), Some(0), "{text}");
+}
+
+#[test]
 fn a_cgi_script_can_redirect_to_a_perl_handler_and_fail_into_one() {
     let files = [
         ("cgi-bin/to.pl", cgi(LOCATION)),

@@ -62,12 +62,15 @@ pub fn install(
     handle(give_up_signal(), fatal as *const () as usize, libc::SA_ONSTACK | libc::SA_NODEFER);
     handle(interrupt_signal(), interrupt as *const () as usize, 0);
     handle(libc::SIGUSR2, drain as *const () as usize, 0);
-    // SAFETY: ignoring a signal needs no handler; a terminal's signals are the master's business.
+    // A terminal's signals are the master's business. By a handler, because programs that Perl
+    // starts would inherit that they are ignored.
+    for signal in [libc::SIGINT, libc::SIGHUP] {
+        handle(signal, not_ours as *const () as usize, libc::SA_RESTART);
+    }
+    // SAFETY: ignoring a signal needs no handler.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN); // too large a file is an error of that write
-        libc::signal(libc::SIGINT, libc::SIG_IGN);
-        libc::signal(libc::SIGHUP, libc::SIG_IGN);
     }
     OWN_PID.store(std::process::id() as i32, Relaxed);
     handle(libc::SIGTERM, terminate as *const () as usize, 0);
@@ -137,6 +140,8 @@ extern "C" fn drain(_signal: i32) {
     DRAIN.store(true, Relaxed);
     sys::kick(KICK.load(Relaxed));
 }
+
+extern "C" fn not_ours(_signal: i32) {}
 
 /// Whoever sends SIGTERM to the whole group (a service manager, `timeout`) means the server, and
 /// what runs is finished. A process that Perl forked is not the worker: it ends.
