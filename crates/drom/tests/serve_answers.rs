@@ -81,6 +81,78 @@ fn what_a_cgi_script_says_on_stderr_is_in_the_error_log() {
 }
 
 #[test]
+fn a_script_knows_its_own_name_in_every_tier() {
+    let script = format!("#!/usr/bin/perl\n{PLAIN}print $0;\n");
+    let server = Server::start("", &[("perl/name.pl", &script), ("cgi-bin/name.pl", &script)]);
+    for (path, file) in [
+        ("/registry/name.pl", "perl/name.pl"),
+        ("/perlrun/name.pl", "perl/name.pl"),
+        ("/cgi-bin/name.pl", "cgi-bin/name.pl"),
+    ] {
+        for _ in 0..2 {
+            assert_eq!(server.get(path).text(), server.path(file).to_str().unwrap(), "{path}");
+        }
+    }
+}
+
+#[test]
+fn an_error_document_that_takes_its_time_keeps_the_status() {
+    let slow = cgi(&format!(
+        "$| = 1; {PLAIN}print \"a\\n\"; select undef, undef, undef, 0.1; print \"b\\n\";\n"
+    ));
+    let server =
+        Server::start("ErrorDocument 404 /cgi-bin/slow.pl\n", &[("cgi-bin/slow.pl", &slow)]);
+    for _ in 0..3 {
+        let answer = server.get("/nothing");
+        assert_eq!((answer.status, &answer.text()[..]), (404, "a\nb\n"));
+    }
+}
+
+#[test]
+fn a_module_finds_what_begin_did_before_it_was_loaded() {
+    let script = cgi(&format!(
+        "BEGIN {{ $ENV{{POSIXLY_CORRECT}} = 1 }} use Getopt::Long; @ARGV = qw(a -v);\n\
+         GetOptions(v => \\my $v); {PLAIN}print $v // 'none';\n"
+    ));
+    let later = cgi(&format!(
+        "require Storable if $ENV{{QUERY_STRING}}; \
+         {PLAIN}print $INC{{'Storable.pm'}} ? 1 : 0;\n"
+    ));
+    let files = [("cgi-bin/early.pl", &script[..]), ("cgi-bin/later.pl", &later)];
+    let server = Server::start("", &files);
+    for _ in 0..3 {
+        assert_eq!(server.get("/cgi-bin/early.pl").text(), "none");
+        assert_eq!(server.get("/cgi-bin/later.pl?x").text(), "1");
+        assert_eq!(server.get("/cgi-bin/later.pl").text(), "0");
+    }
+}
+
+#[test]
+fn a_registry_can_be_made_out_of_aliases() {
+    let class = "package MyReg; use strict; use base qw(ModPerl::RegistryCooker);\n\
+        sub handler : method { my $class = (@_ >= 2) ? shift : __PACKAGE__; my $r = shift;\n\
+          return $class->new($r)->default_handler() }\n\
+        my $parent = 'ModPerl::RegistryCooker';\n\
+        __PACKAGE__->install_aliases({ map { my ($k, $v) = split /=/; $k => $parent . \"::$v\" }\n\
+          qw(new=new init=init default_handler=default_handler run=run can_compile=can_compile\n\
+            make_namespace=make_namespace namespace_root=namespace_root is_cached=is_cached\n\
+            namespace_from=namespace_from_filename should_compile=should_compile_if_modified\n\
+            flush_namespace=NOP cache_table=cache_table_common cache_it=cache_it\n\
+            read_script=read_script shebang_to_perl=shebang_to_perl chdir_file=NOP\n\
+            get_script_name=get_script_name get_mark_line=get_mark_line compile=compile\n\
+            error_check=error_check strip_end_data_segment=strip_end_data_segment\n\
+            convert_script_to_compiled_handler=convert_script_to_compiled_handler) });\n1;\n";
+    let config = "PerlModule MyReg\nAlias /my/ {}/perl/\n<Location /my>\nSetHandler perl-script\n\
+        PerlResponseHandler MyReg\nOptions +ExecCGI\nPerlOptions +ParseHeaders\n</Location>\n";
+    let script = format!("my $n; {PLAIN}print ++$n, \" $0\";\n");
+    let server = Server::start(config, &[("lib/MyReg.pm", class), ("perl/a.pl", &script)]);
+    let expected = format!("1 {}", server.path("perl/a.pl").display());
+    for _ in 0..2 {
+        assert_eq!(server.get("/my/a.pl").text(), expected);
+    }
+}
+
+#[test]
 fn programs_that_registry_starts_can_be_interrupted() {
     let script = format!("{PLAIN}print `grep SigIgn /proc/self/status`;\n");
     let server = Server::start("", &[("perl/signals.pl", &script)]);

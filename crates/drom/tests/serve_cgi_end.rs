@@ -9,7 +9,7 @@ use std::process::Command;
 use support::Server;
 
 /// Name, and what comes after the head.
-const SCRIPTS: [(&str, &str); 14] = [
+const SCRIPTS: [(&str, &str); 15] = [
     ("plain", "print \"hi\\n\";"),
     (
         "destroy",
@@ -22,6 +22,7 @@ const SCRIPTS: [(&str, &str); 14] = [
         "sub B::DESTROY { print \"B\\n\" } @O::ISA = 'B'; our %h = (a => [bless {}, 'O']);",
     ),
     ("universal", "sub UNIVERSAL::DESTROY { print ref shift, \"\\n\" } our $x = bless [], 'Q';"),
+    ("glob", "sub O::DESTROY { print \"gone\\n\" } our $g = \\*Foo; bless $g, 'O';"),
     ("circle", "sub C::DESTROY { print \"circle\\n\" } my $o; $o = bless sub { $o }, 'C';"),
     (
         "tied",

@@ -628,6 +628,19 @@ fn twenty_reloads_under_load_lose_nothing() {
 }
 
 #[test]
+fn a_pipeline_survives_a_reload() {
+    let server = Server::start(WORKERS_2, &[("perl/sleep.pl", SLEEP)]);
+    let mut client = server.connect();
+    client.send(&"GET /registry/sleep.pl?0.05 HTTP/1.1\r\nHost: x\r\n\r\n".repeat(20));
+    std::thread::sleep(Duration::from_millis(150));
+    assert_eq!(server.reload().0, 0);
+    for number in 0..20 {
+        let answer = client.answer().unwrap_or_else(|| panic!("answer {number} is missing"));
+        assert!(answer.text().starts_with("slept"), "{answer:?}");
+    }
+}
+
+#[test]
 fn broken_start_up_code_leaves_the_old_code_serving() {
     let server = Server::start(
         &format!("{WORKERS_2}PerlRequire {{}}/startup.pl\n"),

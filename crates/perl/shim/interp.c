@@ -161,49 +161,11 @@ static void protect(pTHX_ body_fn body, void *argument, drom_result *out)
 
 /* ---- start --------------------------------------------------------------------------------- */
 
-/* What $0 was, and what a script found in it. Ownership: freed by program_back, which perl calls
- * when the script's sub ends, however it ends. */
-struct program {
-    SV *before;
-    SV *set;
-};
-
-/* Without magic, which would rename the process (three system calls), unless the script did. */
-static void program_back(pTHX_ void *argument)
-{
-    struct program *program = argument;
-    SV *name = get_sv("0", GV_ADD);
-    int renamed = !sv_eq(name, program->set);
-    sv_setsv(name, program->before);
-    if (renamed)
-        SvSETMAGIC(name);
-    SvREFCNT_dec(program->before);
-    SvREFCNT_dec(program->set);
-    Safefree(program);
-}
-
-/* Drom::program(NAME): $0 is NAME until the calling sub ends, as with `local`. */
-static XSPROTO(xs_program)
-{
-    dXSARGS;
-    if (items != 1)
-        croak("usage: Drom::program(name)");
-    SV *name = get_sv("0", GV_ADD);
-    struct program *program;
-    Newx(program, 1, struct program);
-    program->before = newSVsv(name);
-    program->set = newSVsv(ST(0));
-    sv_setsv(name, ST(0));
-    SAVEDESTRUCTOR_X(program_back, program);
-    XSRETURN(0);
-}
-
 static void boot(pTHX)
 {
     newXS("DynaLoader::boot_DynaLoader", boot_DynaLoader, "shim");
     if (drom.in_zygote)
         return;
-    newXS("Drom::program", xs_program, "shim");
     drom_io_register(aTHX);
     drom_boot_table(aTHX);
     drom_boot_request(aTHX);
@@ -553,8 +515,33 @@ struct kept {
     SV *rs;
     SV *ors;
     SV *ofs;
+    SV *name; /* what $0 was, when the script has one of its own */
     int home; /* a descriptor, or -1 */
 };
+
+/* Without magic, which would rename the process (three system calls a request). */
+static void name_program(pTHX_ struct kept *kept, const char *program)
+{
+    kept->name = NULL;
+    if (!program)
+        return;
+    SV *name = get_sv("0", GV_ADD);
+    kept->name = newSVsv(name);
+    sv_setpv(name, program);
+}
+
+/* With magic if the script renamed the process by itself. */
+static void unname_program(pTHX_ struct kept *kept, const char *program)
+{
+    if (!kept->name)
+        return;
+    SV *name = get_sv("0", GV_ADD);
+    int renamed = !SvPOK(name) || strNE(SvPVX(name), program);
+    sv_setsv(name, kept->name);
+    if (renamed)
+        SvSETMAGIC(name);
+    SvREFCNT_dec(kept->name);
+}
 
 /* 0: the request cannot run; what was kept is to be restored all the same. */
 static int keep(pTHX_ struct kept *kept, uint64_t r, int flags, const char *directory)
@@ -603,7 +590,8 @@ static void forget_pnotes(pTHX)
     drom.pnotes = NULL;
 }
 
-void drom_run(void *handler, uint64_t r, int flags, const char *directory, drom_result *out)
+void drom_run(void *handler, uint64_t r, int flags, const char *directory, const char *program,
+              drom_result *out)
 {
     dTHXa(drom_perl);
     struct run run = { handler, flags, 0 };
@@ -613,6 +601,7 @@ void drom_run(void *handler, uint64_t r, int flags, const char *directory, drom_
     drom.timed_out = 0;
     drom.interrupted = 0;
     drom.request = drom_request_object(aTHX_ flags & DROM_MOD_PERL_1 ? "Apache" : "Apache2::RequestRec");
+    name_program(aTHX_ &kept, program);
     if (keep(aTHX_ &kept, r, flags, directory)) {
         protect(aTHX_ do_run, &run, out);
         PL_curcop = &PL_compiling;
@@ -624,6 +613,7 @@ void drom_run(void *handler, uint64_t r, int flags, const char *directory, drom_
         out->status = run.status;
     leave_child(aTHX_ out->end == DROM_DIED ? 255 : 0);
     restore(aTHX_ &kept, flags);
+    unname_program(aTHX_ &kept, program);
     SvREFCNT_dec(drom.request);
     drom.request = NULL;
     out->cleanups = drom.cleanups != NULL;

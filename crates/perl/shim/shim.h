@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define DROM_SHIM_ABI 2
+#define DROM_SHIM_ABI 3
 
 typedef struct {
     const char *ptr; /* NULL: undefined */
@@ -139,7 +139,8 @@ DROM_EXPORT void *drom_resolve(const char *name, size_t len, int *flags, drom_re
 DROM_EXPORT void *drom_compile(const drom_source *source, drom_result *out);
 DROM_EXPORT void drom_release(void *handler);
 DROM_EXPORT void drom_unload(const char *package, size_t len);
-DROM_EXPORT void drom_run(void *handler, uint64_t r, int flags, const char *directory, drom_result *out);
+DROM_EXPORT void drom_run(void *handler, uint64_t r, int flags, const char *directory,
+                          const char *program, drom_result *out);
 DROM_EXPORT void drom_cleanup(uint64_t r, drom_result *out);
 DROM_EXPORT void drom_end(drom_result *out);    /* END blocks of this worker */
 DROM_EXPORT void drom_after_fork(void);

@@ -160,11 +160,11 @@ static int must_clean(pTHX_ SV *sv, struct classes *without)
 {
     if (SvTYPE(sv) == SVt_PVIO)
         return is_open(aTHX_ sv);
-    if (SvTYPE(sv) < SVt_PVMG || isGV_with_GP(sv))
+    if (SvTYPE(sv) < SVt_PVMG)
         return 0;
     if (SvOBJECT(sv) && has_destructor(aTHX_ SvSTASH(sv), without))
         return 1;
-    return SvTYPE(sv) != SVt_PVLV && SvMAGICAL(sv) && frees_by_magic(sv);
+    return !isGV_with_GP(sv) && SvTYPE(sv) != SVt_PVLV && SvMAGICAL(sv) && frees_by_magic(sv);
 }
 
 /* PL_threadhook: true keeps perl_destruct from cleaning up. */
@@ -224,9 +224,11 @@ int drom_zygote(int argc, char **argv, char **env, const char *const *preload, d
     PL_perl_destruct_level = 0;
     PL_exit_flags |= PERL_EXIT_DESTRUCT_END;
     PL_threadhook = nothing_to_clean;
-    if (!perl_parse(my_perl, boot, argc, argv, env))
+    if (!perl_parse(my_perl, boot, argc, argv, env)) {
+        /* What `use` loaded; what the script requires later may depend on the request. */
+        if (zygote.loaded)
+            report_loaded(aTHX);
         perl_run(my_perl);
-    if (zygote.loaded)
-        report_loaded(aTHX);
+    }
     return perl_destruct(my_perl);
 }

@@ -38,6 +38,8 @@ pub struct Call<'a> {
     pub flags: RunFlags,
     /// Folder to run in, when the tier asks for one.
     pub directory: Option<&'a std::ffi::CStr>,
+    /// What `$0` is meanwhile, for a script.
+    pub program: Option<&'a std::ffi::CStr>,
 }
 
 /// A script's text, wrapped into a sub `handler` of `package`.
@@ -154,7 +156,8 @@ impl Interpreter {
 
     pub fn run(&self, call: &Call<'_>, exchange: &mut dyn Exchange) -> Outcome {
         let mut result = RunResult::empty();
-        let directory = call.directory.map_or(std::ptr::null(), std::ffi::CStr::as_ptr);
+        let pointer = |text: Option<&std::ffi::CStr>| text.map_or(std::ptr::null(), |t| t.as_ptr());
+        let (directory, program) = (pointer(call.directory), pointer(call.program));
         host::with_exchange(call.id, exchange, || {
             // SAFETY: the handler is alive, the strings live through the call, and Perl reaches the
             // exchange only through the host functions, on this thread.
@@ -164,6 +167,7 @@ impl Interpreter {
                     call.id,
                     call.flags.bits(),
                     directory,
+                    program,
                     &raw mut result,
                 );
             }

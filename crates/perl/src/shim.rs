@@ -8,7 +8,7 @@ use std::{
 };
 
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libdrom_perl.so"));
-const ABI: c_int = 2;
+const ABI: c_int = 3;
 
 /// Why Perl cannot be served here.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +85,8 @@ pub struct Shim {
     pub compile: unsafe extern "C" fn(*const SourceText, *mut RunResult) -> *mut c_void,
     pub release: unsafe extern "C" fn(*mut c_void),
     pub unload: unsafe extern "C" fn(*const u8, usize),
-    pub run: unsafe extern "C" fn(*mut c_void, u64, c_int, *const c_char, *mut RunResult),
+    pub run:
+        unsafe extern "C" fn(*mut c_void, u64, c_int, *const c_char, *const c_char, *mut RunResult),
     pub cleanup: unsafe extern "C" fn(u64, *mut RunResult),
     pub end: unsafe extern "C" fn(*mut RunResult),
     pub after_fork: unsafe extern "C" fn(),

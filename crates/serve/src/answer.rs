@@ -38,6 +38,11 @@ pub fn streaming(request: &Request) -> Framing {
 
 /// Writes the head with the request's framing.
 pub fn write_head(request: &mut Request, wire: &mut Vec<u8>) {
+    // An error document that says nothing of a status has that of the error. Its framing is the
+    // same.
+    if let Some(status) = request.error_status.take().filter(|_| request.status == 200) {
+        request.status = status;
+    }
     if request.ass_backwards {
         request.keep = false;
         request.framing = Framing::UntilClose;
@@ -72,9 +77,6 @@ pub fn finish(request: &mut Request, wire: &mut Vec<u8>) {
     if !request.head_sent {
         if !(100..1000).contains(&request.status) {
             error_without_document(request, 500); // a script set what is no status
-        }
-        if let Some(status) = request.error_status.take().filter(|_| request.status == 200) {
-            request.status = status;
         }
         let length = match request.is_head() || request.file_body {
             true => request.content_length.or((request.body_sent > 0).then_some(request.body_sent)),

@@ -42,6 +42,8 @@ struct Script {
     /// PerlRun: the text to compile each time.
     text: Vec<u8>,
     folder: CString,
+    /// Its `$0`.
+    name: CString,
 }
 
 /// `OK`, `DECLINED` and `DONE` of Apache.
@@ -124,7 +126,7 @@ impl PerlTier {
         match self.resolve(name) {
             Ok((handler, method)) => {
                 flags.method = method;
-                let call = Call { handler, id, flags: *flags, directory: None };
+                let call = Call { handler, id, flags: *flags, directory: None, program: None };
                 Some(self.interpreter.run(&call, request))
             }
             Err(why) => {
@@ -151,8 +153,8 @@ impl PerlTier {
         let stat = target.finfo.as_ref()?;
         flags.mod_perl_1 = is_mod_perl_1(flavour);
         let found = self.script(flavour, &target.filename, stat);
-        let (handler, folder) = match found {
-            Ok(script) => (script.handler?, script.folder.clone()),
+        let (handler, folder, name) = match found {
+            Ok(script) => (script.handler?, script.folder.clone(), script.name.clone()),
             Err((status, why)) => {
                 request.note(LogLevel::Error, &why);
                 request.notes.set(b"error-notes", why.as_bytes());
@@ -165,7 +167,8 @@ impl PerlTier {
             request.scan = None;
         }
         let directory = changes_folder(flavour).then_some(folder.as_c_str());
-        let mut outcome = self.interpreter.run(&Call { handler, id, flags, directory }, request);
+        let call = Call { handler, id, flags, directory, program: Some(&name) };
+        let mut outcome = self.interpreter.run(&call, request);
         if let End::Returned(_) | End::Exited(_) = outcome.end {
             outcome.end = End::Returned(OK); // what a script returns means nothing
         }
@@ -251,7 +254,8 @@ fn read_script(
     let wrapped = script_source::wrap(flavour, &package, path, &text);
     let folder = path.parent().unwrap_or(Path::new("/")).as_os_str().as_bytes();
     let folder = CString::new(folder).unwrap_or_default();
-    Ok(Script { changed, handler: None, package, text: wrapped, folder })
+    let name = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
+    Ok(Script { changed, handler: None, package, text: wrapped, folder, name })
 }
 
 /// The checks before a script is looked at: what stands in for a run, if they fail.

@@ -41,13 +41,10 @@ pub fn is_nph(path: &Path) -> bool {
 /// The text that is compiled. `__DATA__` is kept readable: Registry cuts it off, here `DATA` is reopened
 /// from the text.
 pub fn wrap(flavour: ScriptFlavour, package: &str, path: &Path, text: &[u8]) -> Vec<u8> {
-    let file = quoted(path.as_os_str().as_bytes());
     let (code, data) = cut_end(text);
     let mut out = Vec::with_capacity(text.len() + 300);
     out.extend_from_slice(format!("package {package};").as_bytes());
-    out.extend_from_slice(b"sub handler {Drom::program('");
-    out.extend_from_slice(&file);
-    out.extend_from_slice(b"');");
+    out.extend_from_slice(b"sub handler {");
     if let Some(data) = data {
         out.extend_from_slice(b"open(DATA, '<', \\'");
         out.extend_from_slice(&quoted(data));

@@ -91,7 +91,8 @@ sub should_compile_if_modified {
 sub should_compile_once { return $_[0]->is_cached ? 0 : 1 }
 
 our %CACHE;
-sub cache_table { no warnings 'once'; return \%ModPerl::RegistryCache }
+sub cache_table { return $_[0]->cache_table_common }
+sub cache_table_common { no warnings 'once'; return \%ModPerl::RegistryCache }
 sub is_cached { my ($self) = @_; return exists $self->cache_table->{$self->{PACKAGE}}{mtime} ? 1 : 0 }
 
 sub cache_it {
@@ -172,7 +173,7 @@ sub wrapped {
     my ($self) = @_;
     my $name = $self->get_script_name =~ s/([\\'])/\\$1/gr;
     my $nph = $self->{FILENAME} =~ m{/nph-[^/]+\z} ? '$_[0]->assbackwards(1);' : '';
-    return "package $self->{PACKAGE};sub handler {Drom::program('$name');" . $nph
+    return "package $self->{PACKAGE};sub handler {local \$0 = '$name';" . $nph
         . ($self->{SWITCHES} // '') . $self->get_mark_line . ${$self->{CODE}} . "\n}\n1;";
 }
 
@@ -252,6 +253,19 @@ sub flush_namespace_normal {
     return;
 }
 
+# Names of steps, each with the full name of the sub that does it: how classes for mod_perl choose theirs.
+sub install_aliases {
+    my ($class, $aliases) = @_;
+    for my $step (sort keys %$aliases) {
+        no strict 'refs';
+        my $code = *{$aliases->{$step}}{CODE}
+            or die "$class: $step aliasing failed; sub $aliases->{$step} doesn't exist";
+        no warnings 'redefine';
+        *{"${class}::$step"} = $code;
+    }
+    return;
+}
+
 sub NOP { return '' }
 sub TRUE { return 1 }
 sub FALSE { return 0 }
@@ -286,7 +300,7 @@ ModPerl::RegistryCooker - run scripts as subs, with replaceable steps
 Steps: C<new init default_handler run can_compile should_compile should_compile_if_modified
 should_compile_once is_cached cache_it make_namespace namespace_root namespace_from namespace_from_filename
 namespace_from_uri read_script rewrite_shebang shebang_to_perl strip_end_data_segment get_mark_line
-get_script_name compile convert_script_to_compiled_handler error_check chdir_file chdir_file_normal
+get_script_name compile install_aliases convert_script_to_compiled_handler error_check chdir_file chdir_file_normal
 flush_namespace flush_namespace_normal>. An object has C<REQ URI FILENAME PACKAGE CODE MTIME>.
 
 END blocks of scripts that run through this class run when the worker ends; those of scripts under

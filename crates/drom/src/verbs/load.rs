@@ -157,7 +157,20 @@ fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Exit {
         eprintln!("drom load: cannot print the result: {error}");
         return Exit::Failed;
     }
-    exit(outcome, &checks)
+    let exit = exit(outcome, &checks);
+    if exit == Exit::Failed {
+        eprintln!("drom load: {}", no_answer(outcome));
+    }
+    exit
+}
+
+/// Why there is nothing to report.
+fn no_answer(outcome: &Outcome) -> String {
+    let (failed, waiting) = (outcome.failed, outcome.in_flight);
+    format!(
+        "not one complete answer came: {failed} requests failed, {waiting} were still waiting at \
+         the end"
+    )
 }
 
 /// `print!` would panic when the reader has gone away (`| head`).

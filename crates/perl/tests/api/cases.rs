@@ -921,7 +921,7 @@ fn in_a_folder(perl: &Perl, id: u64) -> Result<String, String> {
     let source = drom_perl::Source { package: &package, text: text.as_bytes(), directory };
     let handler = perl.interpreter.compile(&source).map_err(|e| crate::perl::text(&e))?;
     let mut fake = Fake::get("/");
-    let call = drom_perl::Call { handler, id, flags: flags(), directory };
+    let call = drom_perl::Call { handler, id, flags: flags(), directory, program: None };
     let end = perl.interpreter.run(&call, &mut fake).end;
     perl.interpreter.release(handler);
     match end {

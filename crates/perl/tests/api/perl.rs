@@ -68,7 +68,7 @@ impl Perl {
 
     pub fn run(&mut self, handler: Handler, flags: RunFlags, fake: &mut Fake) -> Outcome {
         self.next_id += 1;
-        let call = Call { handler, id: self.next_id, flags, directory: None };
+        let call = Call { handler, id: self.next_id, flags, directory: None, program: None };
         let outcome = self.interpreter.run(&call, fake);
         if outcome.cleanups {
             self.interpreter.cleanup(self.next_id, fake);

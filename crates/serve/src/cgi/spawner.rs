@@ -1,7 +1,7 @@
 //! The spawner: takes CGI jobs from all workers, starts programs, and keeps the zygotes.
 //!
 //! It holds one zygote per taint mode and set of modules. Which modules a script loads is learned from its
-//! own runs: a child reports its %INC at its end, and from the second run on the script comes out of a
+//! own runs: a child reports its %INC once it is compiled, and from the second run on the script comes out of a
 //! zygote that has those modules loaded. Only modules of perl's own library folders count.
 
 use std::{
@@ -75,7 +75,7 @@ pub const RETIRE: i32 = libc::SIGUSR2;
 /// Runs until the master ends or retires it; then returns.
 pub fn run(setup: Setup) {
     // SIGTERM for the whole group is the master's to understand.
-    let signals = sys::signal_fd(&[libc::SIGCHLD, libc::SIGTERM, RETIRE]);
+    let signals = sys::signal_fd(&[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, RETIRE]);
     let Ok(signals) = signals else { return };
     let Ok(reports) = sys::message_pair(false) else { return };
     let perl = drom_perl::available().then(find_perl).flatten();
@@ -149,7 +149,8 @@ impl Spawner {
             return known.how;
         }
         let how = self.perl.as_ref().map_or(How::Exec, |perl| first_line(path, &perl.path));
-        let script = Script { changed, how, modules: Vec::new(), learned: false };
+        let learned = has_early_code(path); // nothing may be loaded before that
+        let script = Script { changed, how, modules: Vec::new(), learned };
         self.scripts.insert(job.script.clone(), script);
         how
     }
@@ -288,6 +289,14 @@ fn first_line(path: &Path, perl: &str) -> How {
         (true, Some(switches), None) => switches_taint(switches),
         _ => How::Exec,
     }
+}
+
+/// Whether a script does something before its modules are loaded, which they may look at.
+fn has_early_code(path: &Path) -> bool {
+    let text = std::fs::read(path).unwrap_or_default();
+    ["BEGIN", "CORE::GLOBAL", "UNIVERSAL::"]
+        .iter()
+        .any(|word| memchr::memmem::find(&text, word.as_bytes()).is_some())
 }
 
 fn switches_taint(switches: &str) -> How {

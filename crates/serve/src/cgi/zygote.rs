@@ -137,7 +137,8 @@ impl Wait for ZygoteLoop {
     /// zygote whose spawner let go of it stays until its children are over, to say so.
     fn next(&mut self) -> Option<PerlJob> {
         sys::die_with_parent(0);
-        let signals = sys::signal_fd(&[libc::SIGCHLD]).ok()?;
+        // What is sent to the whole group is the master's to understand; children hear it again.
+        let signals = sys::signal_fd(&[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM]).ok()?;
         let mut children = HashMap::new();
         let mut buffer = vec![0; JOB_BYTES_MAX + 1];
         let (jobs, lifeline) = self.jobs.take()?;

@@ -19,7 +19,8 @@ pub(super) fn config(dir: &Path, options: &Options) -> Config {
     let mut config = Config::empty(dir);
     let root = dir.to_string_lossy().into_owned();
     config.server.document_root = dir.to_path_buf();
-    config.perl.wanted = true;
+    // Files and CGI scripts need no libperl; a `perl/` that is made later needs a reload.
+    config.perl.wanted = dir.join("perl").is_dir();
     let class = ScriptFlavour::Registry.class().to_string();
     config.perl.handlers.insert(class);
     for (name, script) in [("/cgi-bin/", true), ("/perl/", false)] {

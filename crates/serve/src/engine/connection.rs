@@ -1,10 +1,14 @@
 //! A client's connection and what it is in the middle of. Small while it is idle: buffers and the request
 //! come from the engine's pools and go back to them.
 
-use std::{fs::File, net::SocketAddr, os::fd::OwnedFd};
+use std::{
+    fs::File,
+    net::SocketAddr,
+    os::fd::{AsRawFd, OwnedFd},
+};
 
 use super::cgi_run::CgiRun;
-use crate::{http::ChunkedDecoder, output::Output, request::Request};
+use crate::{http::ChunkedDecoder, output::Output, request::Request, sys};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -65,6 +69,12 @@ pub enum BodyFraming {
 }
 
 impl Connection {
+    /// Whether the client sent more than the request at hand: it is answered before the connection
+    /// ends.
+    pub fn has_more(&self) -> bool {
+        !self.input.is_empty() || sys::has_unread(self.fd.as_raw_fd())
+    }
+
     pub fn new(fd: OwnedFd, client: SocketAddr) -> Self {
         Self {
             fd,

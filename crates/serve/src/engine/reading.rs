@@ -144,7 +144,8 @@ impl Engine {
         request.started_ns = self.now_ns;
         request.wall_s = self.wall_s;
         request.wall_us = wall.as_micros() as u64;
-        request.keep = head.keep_alive && settings.keep_alive && !served_all && !self.draining;
+        let ends = self.draining && !connection.has_more();
+        request.keep = head.keep_alive && settings.keep_alive && !served_all && !ends;
         let (body, expects) = (head.body, head.expects_continue);
         let refused = place(&mut request, head);
         if let Some(refused) = refused {

@@ -161,7 +161,7 @@ impl Engine {
     fn answer(&mut self, index: usize, request: &mut Request) {
         let Some(connection) = self.connections[index].as_mut() else { return };
         // A client that was told to go on is not cut off: its connection moves to another worker.
-        request.keep &= !self.draining || request.head_sent;
+        request.keep &= !self.draining || request.head_sent || connection.has_more();
         let mut wire = std::mem::take(&mut request.wire);
         wire.clear();
         answer::finish(request, &mut wire);
