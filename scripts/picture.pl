@@ -75,8 +75,9 @@ print <<"HEAD", $body, "</svg>\n";
 <style>
 text{font:13px system-ui,"DejaVu Sans",sans-serif;fill:#1d2026}.title{font-size:17px;font-weight:600}
 .group{font-weight:600}.name,.right{text-anchor:end}.dim,.value{fill:#69707d;font-size:12px}
-.bar{fill:#2f6db5;opacity:.85}.whisker{stroke:#1d2026;stroke-width:2}
-\@media(prefers-color-scheme:dark){text{fill:#e6e4df}.dim,.value{fill:#9aa1ad}.whisker{stroke:#e6e4df}}
+.bar{fill:#2f6db5;opacity:.85}.paper{fill:#fff}.whisker{stroke:#1d2026;stroke-width:2}
+\@media(prefers-color-scheme:dark){text{fill:#e6e4df}.paper{fill:#17191d}.dim,.value{fill:#9aa1ad}.whisker{stroke:#e6e4df}}
 </style>
+<rect class="paper" width="$WIDTH" height="$y" rx="6"/>
 @{[text('title', 14, 26, $title)]}@{[text('dim', 14, 46, "requests a second, 95 % intervals, ratio to the baseline. $machine")]}
 HEAD
