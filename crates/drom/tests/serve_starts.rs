@@ -1,6 +1,12 @@
 //! What `drom serve` says, and how it ends, when it cannot start.
 
-use std::{os::unix::fs::PermissionsExt, path::Path, process::Command};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::Command,
+};
 
 struct Ended {
     status: Option<i32>,
@@ -154,4 +160,33 @@ fn the_configuration_test_knows_users_groups_and_folders() {
         assert_eq!(ended.status, Some(0), "{line}: {}", ended.said);
         assert!(ended.said.contains("c.conf:1: ErrorDocument: "), "{line}: {}", ended.said);
     }
+}
+
+#[test]
+fn a_folder_without_scripts_serves_its_files_and_misses_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.html"), "file").unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_drom"))
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .arg(dir.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().trim_start_matches("listening on http://").to_owned();
+    let status = |path: &str| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        let head = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.get(9..12).unwrap_or_default().to_owned()
+    };
+    let seen = [status("/a.html"), status("/perl/none.pl"), status("/none.html")];
+    // SAFETY: no pointers.
+    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(seen, ["200", "404", "404"]);
 }

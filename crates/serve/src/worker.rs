@@ -21,6 +21,7 @@ use crate::{
     config::LogLevel,
     crisis,
     engine::{Engine, Move, Setup, Turn},
+    map::files::Disk,
     perl_tier::PerlTier,
     request::{Next, Request},
     scoreboard::State,
@@ -222,13 +223,7 @@ fn run_job(
     slot.request.set(request.request_line());
     slot.requests.fetch_add(1, Ordering::Relaxed);
     let Some(perl) = perl else {
-        site.log_error(
-            LogLevel::Error,
-            Some(request.client),
-            "perl",
-            "this server runs without Perl",
-        );
-        request.next = Next::Error(500);
+        request.next = Next::Error(status_without_perl(site, &request));
         return engine.finish_job(job, request);
     };
     let limit = request.mapped().policy.time_limit();
@@ -254,6 +249,16 @@ fn run_job(
     let engine = unsafe { &mut *shared.engine.get() };
     engine.recycle(after);
     None
+}
+
+/// A script that is not there is missed as anywhere else.
+fn status_without_perl(site: &Site, request: &Request) -> u16 {
+    if request.mapped().target(&Disk).finfo.is_none() {
+        return 404;
+    }
+    let text = "this server runs without Perl";
+    site.log_error(LogLevel::Error, Some(request.client), "perl", text);
+    500
 }
 
 /// Perl is about to run: the engine is nobody's, the helper watches.
