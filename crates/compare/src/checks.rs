@@ -28,10 +28,11 @@ pub const OUTSIDE: &[&str] = &["L6", "L9"];
 /// Every check that failed.
 #[must_use]
 pub fn of_slice(seen: &Observed<'_>) -> Vec<Flag> {
+    let client = drom_load::client_limited(seen.outcome, seen.ceiling_rps);
     let checks = [
         ("L1", little(seen)),
-        ("L2", client(seen).near.then(|| client(seen).evidence)),
-        ("C1", client(seen).limited.then(|| client(seen).evidence)),
+        ("L2", client.near.then(|| client.evidence.clone())),
+        ("C1", client.limited.then_some(client.evidence)),
         ("L3", starvation(seen)),
         ("L4", wrong_answers(seen)),
         ("L5", connections(seen)),
@@ -103,10 +104,6 @@ fn starvation(seen: &Observed<'_>) -> Option<String> {
     let fairness = seen.outcome.fairness();
     (enough && (fairness < 0.5 || never > 0))
         .then(|| format!("{never} connections never answered, Jain's index {fairness:.2}"))
-}
-
-fn client(seen: &Observed<'_>) -> drom_load::ClientVerdict {
-    drom_load::client_limited(seen.outcome, seen.ceiling_rps)
 }
 
 fn wrong_answers(seen: &Observed<'_>) -> Option<String> {

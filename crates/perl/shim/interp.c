@@ -515,28 +515,28 @@ struct kept {
     SV *rs;
     SV *ors;
     SV *ofs;
-    SV *name; /* what $0 was, when the script has one of its own */
+    const char *program; /* the script's $0, or NULL */
+    SV *name;            /* what $0 was before */
     int home; /* a descriptor, or -1 */
 };
 
 /* Without magic, which would rename the process (three system calls a request). */
-static void name_program(pTHX_ struct kept *kept, const char *program)
+static void name_program(pTHX_ struct kept *kept)
 {
-    kept->name = NULL;
-    if (!program)
+    if (!kept->program)
         return;
     SV *name = get_sv("0", GV_ADD);
     kept->name = newSVsv(name);
-    sv_setpv(name, program);
+    sv_setpv(name, kept->program);
 }
 
 /* With magic if the script renamed the process by itself. */
-static void unname_program(pTHX_ struct kept *kept, const char *program)
+static void unname_program(pTHX_ struct kept *kept)
 {
-    if (!kept->name)
+    if (!kept->program)
         return;
     SV *name = get_sv("0", GV_ADD);
-    int renamed = !SvPOK(name) || strNE(SvPVX(name), program);
+    int renamed = !SvPOK(name) || strNE(SvPVX(name), kept->program);
     sv_setsv(name, kept->name);
     if (renamed)
         SvSETMAGIC(name);
@@ -547,6 +547,7 @@ static void unname_program(pTHX_ struct kept *kept, const char *program)
 static int keep(pTHX_ struct kept *kept, uint64_t r, int flags, const char *directory)
 {
     kept->home = -1;
+    name_program(aTHX_ kept);
     kept->rs = SvREFCNT_inc(PL_rs);
     kept->ors = SvREFCNT_inc(PL_ors_sv);
     kept->ofs = newSVsv(GvSVn(PL_ofsgv));
@@ -581,6 +582,7 @@ static void restore(pTHX_ struct kept *kept, int flags)
     SvREFCNT_dec(kept->ors);
     sv_setsv(GvSVn(PL_ofsgv), kept->ofs);
     SvREFCNT_dec(kept->ofs);
+    unname_program(aTHX_ kept);
     go_home(kept->home);
 }
 
@@ -595,13 +597,12 @@ void drom_run(void *handler, uint64_t r, int flags, const char *directory, const
 {
     dTHXa(drom_perl);
     struct run run = { handler, flags, 0 };
-    struct kept kept;
+    struct kept kept = { .program = program };
     drom.current = r;
     drom.flags = flags;
     drom.timed_out = 0;
     drom.interrupted = 0;
     drom.request = drom_request_object(aTHX_ flags & DROM_MOD_PERL_1 ? "Apache" : "Apache2::RequestRec");
-    name_program(aTHX_ &kept, program);
     if (keep(aTHX_ &kept, r, flags, directory)) {
         protect(aTHX_ do_run, &run, out);
         PL_curcop = &PL_compiling;
@@ -613,7 +614,6 @@ void drom_run(void *handler, uint64_t r, int flags, const char *directory, const
         out->status = run.status;
     leave_child(aTHX_ out->end == DROM_DIED ? 255 : 0);
     restore(aTHX_ &kept, flags);
-    unname_program(aTHX_ &kept, program);
     SvREFCNT_dec(drom.request);
     drom.request = NULL;
     out->cleanups = drom.cleanups != NULL;

@@ -45,15 +45,20 @@ impl Repeated {
 }
 
 impl<'a> Conditions<'a> {
-    /// Picks the fields out of a request head.
+    /// Picks the fields out of a request head. The method may be that of an internal redirect.
     #[must_use]
-    pub fn of(head: &Head, buffer: &'a [u8], repeated: &'a Repeated) -> Conditions<'a> {
+    pub fn of(
+        method: &'a [u8],
+        head: &Head,
+        buffer: &'a [u8],
+        repeated: &'a Repeated,
+    ) -> Conditions<'a> {
         let value = |name| {
             let joined = repeated.0.iter().find(|(n, _)| *n == name);
             joined.map(|(_, v)| v.as_slice()).or_else(|| head.value(buffer, name))
         };
         Conditions {
-            method: &buffer[head.method.clone()],
+            method,
             if_match: value("if-match"),
             if_none_match: value("if-none-match"),
             if_modified_since: value("if-modified-since"),

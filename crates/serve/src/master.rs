@@ -475,7 +475,7 @@ impl Master {
             Ok(()) => {}
             Err(e) => {
                 self.spawner = old;
-                site::write_stderr(&format!("drom: {e}"));
+                self.log_crit(&format!("cannot start a CGI spawner: {e}"));
             }
         }
     }

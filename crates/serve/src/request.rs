@@ -559,11 +559,11 @@ impl Request {
         }
         let head = self.head.as_ref()?;
         let repeated = Repeated::of(head, &self.bytes);
-        let asked = Conditions::of(head, &self.bytes, &repeated);
+        let asked = Conditions::of(&self.method, head, &self.bytes, &repeated);
         let now_s = self.wall_s as i64;
         let etag = self.headers_out.get(b"ETag");
         let mtime_s = self.mtime.unwrap_or(now_s);
-        Conditions { method: &self.method, ..asked }.verdict(&Validators { etag, mtime_s, now_s })
+        asked.verdict(&Validators { etag, mtime_s, now_s })
     }
 
     /// mod_cgi answers 412 with an error page, mod_perl with no body.

@@ -203,11 +203,11 @@ impl Scoreboard {
         self.slots.iter().enumerate().filter(|(i, s)| *i != me && s.is_idle()).count()
     }
 
-    /// Of these, the primaries of `me`'s generation.
-    pub fn idle_primaries_besides(&self, me: usize) -> usize {
-        let generation = self.slots[me].generation.load(Relaxed);
-        let idle = |s: &Slot| s.is_idle() && s.is_primary_of(generation);
-        self.slots.iter().enumerate().filter(|(i, s)| *i != me && idle(s)).count()
+    /// The primaries of `me`'s generation other than `me`.
+    pub fn other_primaries(&self, me: usize) -> impl Iterator<Item = &'static Slot> {
+        let (slots, generation) = (self.slots, self.slots[me].generation.load(Relaxed));
+        let others = slots.iter().enumerate().filter(move |(i, _)| *i != me);
+        others.map(|(_, slot)| slot).filter(move |slot| slot.is_primary_of(generation))
     }
 
     /// Takes a free CGI slot for a worker; there are as many as `MaxRequestWorkers`.

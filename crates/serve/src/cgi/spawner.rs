@@ -149,7 +149,8 @@ impl Spawner {
             return known.how;
         }
         let how = self.perl.as_ref().map_or(How::Exec, |perl| first_line(path, &perl.path));
-        let learned = has_early_code(path); // nothing may be loaded before that
+        // Nothing may be loaded before early code, and nothing is for a program that is not Perl.
+        let learned = how == How::Exec || has_early_code(path);
         let script = Script { changed, how, modules: Vec::new(), learned };
         self.scripts.insert(job.script.clone(), script);
         how

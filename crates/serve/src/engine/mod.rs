@@ -27,7 +27,7 @@ use drom_observe::clock;
 use crate::{
     config::LogLevel,
     request::Request,
-    scoreboard::Scoreboard,
+    scoreboard::{Scoreboard, Slot},
     site::{Site, wall_time},
     sys::{self, Epoll},
 };
@@ -233,8 +233,8 @@ impl Engine {
 
     /// Which waiting requests may go to others until this is said again. For the thread that has no
     /// Perl.
-    pub fn let_move(&mut self, move_: Move) {
-        self.may_move = move_;
+    pub fn let_move(&mut self, which: Move) {
+        self.may_move = which;
         self.place_waiting();
     }
 
@@ -262,7 +262,7 @@ impl Engine {
         if self.may_move == Move::ToPrimaries(0) {
             return None;
         }
-        if board.idle_primaries_besides(me) > 0 {
+        if board.other_primaries(me).any(Slot::is_idle) {
             return Some(self.setup.overflow.1);
         }
         (self.may_move == Move::All && board.idle_besides(me) > 0).then_some(self.setup.inbox.1)

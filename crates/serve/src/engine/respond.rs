@@ -215,8 +215,9 @@ impl Engine {
         let now_ns = self.now_ns;
         let Some(connection) = self.connections[index].as_mut() else { return };
         if !connection.keep {
-            let unread = !connection.input.is_empty() || connection.body.is_some();
-            return if unread { self.begin_lingering(index) } else { self.close_politely(index) };
+            // Bytes that wait unread would turn our close into a reset that eats the answer.
+            let unread = connection.has_more() || connection.body.is_some();
+            return if unread { self.begin_lingering(index) } else { self.close(index) };
         }
         connection.state = State::Reading;
         connection.deadline_ns = now_ns + keep_ns;
@@ -227,15 +228,6 @@ impl Engine {
             self.again.push_back(index);
         }
         self.listen_for(index, crate::sys::IN | crate::sys::RDHUP);
-    }
-
-    /// Bytes that wait unread in the kernel would turn our close into a reset that eats the answer.
-    fn close_politely(&mut self, index: usize) {
-        let Some(connection) = self.connections[index].as_ref() else { return };
-        match crate::sys::has_unread(connection.fd.as_raw_fd()) {
-            true => self.begin_lingering(index),
-            false => self.close(index),
-        }
     }
 
     pub fn begin_lingering(&mut self, index: usize) {
@@ -307,8 +299,7 @@ fn file_answer(
     };
     let head = request.head.as_ref().expect("a dispatched request has a head");
     let repeated = Repeated::of(head, &request.bytes);
-    let wanted = Conditions::of(head, &request.bytes, &repeated);
-    let wanted = Conditions { method: &request.method, ..wanted };
+    let wanted = Conditions::of(&request.method, head, &request.bytes, &repeated);
     let plan = files::plan(&wanted, &facts, &mapped.policy, types);
     let path = target.filename.clone();
     if plan.status >= 400 && plan.status != 412 {

@@ -12,6 +12,7 @@ use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 use drom_observe::{machine_load::MachineLoad, thread_cpu::ThreadCpu};
 
 use super::{Engine, connection::State};
+use crate::scoreboard::Slot;
 
 /// A primary wants more than it has when it ran or waited for its turn this share of a window.
 const SATURATED: f64 = 0.9;
@@ -134,17 +135,11 @@ impl Engine {
 
     /// The other primaries that would take a connection.
     fn peers(&self) -> Vec<Load> {
-        let slots = self.setup.board.slots;
-        let generation = slots[self.setup.me].generation.load(Relaxed);
-        slots
-            .iter()
-            .enumerate()
-            .filter(|(index, slot)| *index != self.setup.me && slot.is_primary_of(generation))
-            .map(|(_, slot)| Load {
-                connections: slot.connections.load(Relaxed) as usize,
-                busy: slot.busy(),
-            })
-            .collect()
+        let load = |slot: &Slot| Load {
+            connections: slot.connections.load(Relaxed) as usize,
+            busy: slot.busy(),
+        };
+        self.setup.board.other_primaries(self.setup.me).map(load).collect()
     }
 
     /// Gives away connections that are between requests. Until the next window this primary takes
