@@ -66,3 +66,34 @@ fn a_file_left_open_is_written() {
     assert_eq!(server.get("/cgi-bin/file.pl").text(), "ok\n");
     assert_eq!(std::fs::read_to_string(server.path("out")).unwrap(), "data\n");
 }
+
+/// A locale is what the configuration passes on, never the server's own, as under mod_cgi.
+#[test]
+fn the_servers_locale_is_not_the_scripts() {
+    let script = "#!/usr/bin/perl\nuse POSIX qw(setlocale LC_CTYPE);\n\
+        print \"Content-Type: text/plain\\n\\n\", \
+        setlocale(LC_CTYPE), ' ', $ENV{LANG} // 'unset';\n";
+    let rules = "<Location /cgi-bin/with>\nSetEnv LC_ALL C.UTF-8\n</Location>\nPassEnv LANG\n";
+    let files = [("cgi-bin/locale.pl", script), ("cgi-bin/with.pl", script)];
+    let with_lang = |rules| Server::start_by(&["env", "LANG=C.UTF-8"], rules, &files);
+    let server = with_lang("");
+    assert_eq!(server.get("/cgi-bin/locale.pl").text(), "C unset");
+    let server = with_lang(rules);
+    for _ in 0..3 {
+        assert_eq!(server.get("/cgi-bin/locale.pl").text(), "C.UTF-8 C.UTF-8");
+        assert_eq!(server.get("/cgi-bin/with.pl").text(), "C.UTF-8 C.UTF-8");
+    }
+}
+
+/// Zygotes keep to a core each; what they start does not.
+#[test]
+fn a_script_may_run_on_every_core() {
+    let script = "#!/usr/bin/perl\nopen S, '/proc/self/status' or die; \
+        my ($l) = grep /^Cpus_allowed_list/, <S>; print \"Content-Type: text/plain\\n\\n\", $l;\n";
+    let server = Server::start("", &[("cgi-bin/cores.pl", script)]);
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    let own = own.lines().find(|l| l.starts_with("Cpus_allowed_list")).unwrap();
+    for _ in 0..4 {
+        assert_eq!(server.get("/cgi-bin/cores.pl").text().trim_end(), own);
+    }
+}

@@ -45,6 +45,8 @@ void drom_env_restore(pTHX);
 void drom_env_fill(pTHX_ HV *env, uint64_t r);
 void drom_env_export(pTHX);
 
+void drom_few_pages(pTHX);
+
 PerlInterpreter *drom_new_perl(void);
 int drom_folder(void);
 int drom_memory_file(const char *name);

@@ -21,7 +21,6 @@ static struct {
 static void fill_env(pTHX_ const char *const *env)
 {
     HV *hv = GvHVn(PL_envgv);
-    hv_clear(hv); /* clears the C environment too */
     environ = (char **)env;
     TAINT;
     for (; *env; env++) {
@@ -82,6 +81,14 @@ static void become(pTHX_ const drom_cgi_job *job)
     sv_2mortal(SvREFCNT_inc(hv_deletes(PL_defstash, "Drom::", 0)));
 }
 
+/* What each child would otherwise do, or pay for, on its own copy of the zygote. */
+static void prepare(pTHX)
+{
+    hv_clear(GvHVn(PL_envgv)); /* clears the C environment too */
+    SvREFCNT_inc_simple_void(find_runcv(NULL)); /* else each child would free this BEGIN block */
+    drom_few_pages(aTHX);
+}
+
 static XSPROTO(xs_wait)
 {
     dXSARGS;
@@ -91,6 +98,7 @@ static XSPROTO(xs_wait)
         eval_sv(sv_2mortal(newSVpvf("require %s", *name)), G_SCALAR | G_DISCARD | G_EVAL);
         CLEAR_ERRSV();
     }
+    prepare(aTHX);
     if (!zygote.next(zygote.state, &job))
         _exit(0);
     become(aTHX_ &job);

@@ -324,21 +324,24 @@ extern "C" fn table_at(handle: u64, index: usize, pair: *mut Pair) -> c_int {
     })
 }
 
-/// Strings as C wants them: kept alive by the value itself.
+/// Strings as C wants them: one block of bytes and pointers into it, kept alive by the value
+/// itself.
 pub struct CStrings {
-    _text: Vec<std::ffi::CString>,
+    _text: Vec<u8>,
     pointers: Vec<*const c_char>,
 }
 
 impl CStrings {
+    /// NUL bytes inside a string are left out.
     pub fn new<S: AsRef<[u8]>>(strings: impl IntoIterator<Item = S>) -> Self {
-        let owned = |s: S| {
-            let bytes: Vec<u8> = s.as_ref().iter().copied().filter(|&b| b != 0).collect();
-            std::ffi::CString::new(bytes).expect("NUL bytes were filtered out")
-        };
-        let text: Vec<_> = strings.into_iter().map(owned).collect();
-        let mut pointers: Vec<_> = text.iter().map(|s| s.as_ptr()).collect();
-        pointers.push(ptr::null());
+        let (mut text, mut starts) = (Vec::new(), Vec::new());
+        for string in strings {
+            starts.push(text.len());
+            text.extend(string.as_ref().iter().filter(|&&b| b != 0));
+            text.push(0);
+        }
+        let pointer = |start: usize| text[start..].as_ptr().cast();
+        let pointers = starts.into_iter().map(pointer).chain([ptr::null()]).collect();
         Self { _text: text, pointers }
     }
 

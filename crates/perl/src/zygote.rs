@@ -8,14 +8,24 @@ use crate::{
     shim::{CgiJob, Shim, Unavailable},
 };
 
-/// A script to run, in the child that was forked for it.
+/// A script to run, in the form that perl takes. It is made before the fork: a child pays for each
+/// page that it writes to.
 pub struct Job {
-    pub script: Vec<u8>,
-    /// `NAME=value`.
-    pub env: Vec<Vec<u8>>,
-    pub args: Vec<Vec<u8>>,
-    /// What `$^X` says.
-    pub perl: String,
+    /// The script, and what `$^X` says.
+    names: CStrings,
+    env: CStrings,
+    args: CStrings,
+}
+
+impl Job {
+    /// `env` has `NAME=value`.
+    pub fn new<S: AsRef<[u8]>>(script: &[u8], perl: &str, env: &[S], args: &[S]) -> Self {
+        Self {
+            names: CStrings::new([script, perl.as_bytes()]),
+            env: CStrings::new(env),
+            args: CStrings::new(args),
+        }
+    }
 }
 
 /// The waiting side, called inside the zygote.
@@ -33,7 +43,7 @@ const PROGRAM_BYTES: usize = libc::PATH_MAX as usize - 1;
 
 struct State<'a> {
     wait: &'a mut dyn Wait,
-    job: Option<(CStrings, CStrings, CStrings)>,
+    job: Option<Job>,
 }
 
 /// Starts perl and waits inside it. Returns in each child with the exit status of its script, and never
@@ -47,7 +57,7 @@ pub fn run(switches: &[&str], preload: &[String], wait: &mut dyn Wait) -> Result
     let mut state = State { wait, job: None };
     // SAFETY: all arrays live until the function returns or the process ends; `state` is reached only
     // through the two callbacks, on this thread, while the call runs.
-    Ok(unsafe {
+    let status = unsafe {
         (shim.zygote)(
             argv.count(),
             argv.as_ptr(),
@@ -57,22 +67,23 @@ pub fn run(switches: &[&str], preload: &[String], wait: &mut dyn Wait) -> Result
             Some(loaded),
             (&raw mut state).cast(),
         )
-    })
+    };
+    std::mem::forget(state.job); // the process ends: freeing would only copy pages
+    Ok(status)
 }
 
 extern "C" fn next(state: *mut c_void, job: *mut CgiJob) -> c_int {
     // SAFETY: `state` is the State of `run`, alive on its stack frame; `job` is a local of the shim.
     let (state, job) = unsafe { (&mut *state.cast::<State>(), &mut *job) };
     let Some(next) = state.wait.next() else { return 0 };
-    let script = CStrings::new([&next.script[..], next.perl.as_bytes()]);
-    let kept = state.job.insert((script, CStrings::new(next.env), CStrings::new(next.args)));
+    let kept = state.job.insert(next);
     // SAFETY: the array has two strings and a NULL.
     unsafe {
-        job.script = *kept.0.as_ptr();
-        job.perl = *kept.0.as_ptr().add(1);
+        job.script = *kept.names.as_ptr();
+        job.perl = *kept.names.as_ptr().add(1);
     }
-    job.env = kept.1.as_ptr();
-    job.args = kept.2.as_ptr();
+    job.env = kept.env.as_ptr();
+    job.args = kept.args.as_ptr();
     1
 }
 

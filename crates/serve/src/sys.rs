@@ -561,6 +561,9 @@ fn bind(fd: RawFd, address: std::net::SocketAddr) -> io::Result<()> {
 
 /// The user and group to serve as; nothing to do without them or without root. The error is the name that
 /// nobody has.
+///
+/// A child asks: name services load libraries into the process that asks them (systemd's, and what
+/// it needs), and from then on each fork would copy ten mappings more.
 pub fn identity(
     user: Option<&str>,
     group: Option<&str>,
@@ -570,44 +573,111 @@ pub fn identity(
         return Ok(None);
     }
     let Some(name) = user else { return Ok(None) };
-    let mut found = self::user(name).ok_or_else(|| name.to_owned())?;
-    if let Some(name) = group {
-        found.gid = self::group(name).ok_or_else(|| name.to_owned())?;
+    let unknown = |what: &str| what.to_owned();
+    let answer = ask_in_child(|| match look_up(name, group) {
+        Ok(found) => found.iter().map(|id| format!("{id} ")).collect(),
+        Err(name) => format!("?{name}"),
+    });
+    let answer = answer.map_err(|e| format!("{name} ({e})"))?;
+    if let Some(name) = answer.strip_prefix('?') {
+        return Err(unknown(name));
     }
-    Ok(Some(found))
+    let ids: Vec<u32> = answer.split_whitespace().filter_map(|id| id.parse().ok()).collect();
+    let [uid, gid, groups @ ..] = &ids[..] else { return Err(unknown(name)) };
+    Ok(Some(crate::template::Identity { uid: *uid, gid: *gid, groups: groups.to_vec() }))
 }
 
-/// A user by name or `#uid`; it must have an entry, for the groups that come with it.
-pub fn user(name: &str) -> Option<crate::template::Identity> {
+/// What a child of this process finds out, as text.
+fn ask_in_child(question: impl FnOnce() -> String) -> io::Result<String> {
+    use std::io::{Read, Write};
+    let (read, write) = pipe(0)?;
+    // SAFETY: only called where the process has one thread.
+    match unsafe { fork() }? {
+        None => {
+            drop(read);
+            // Who asked sees an empty answer when this fails.
+            let _ = std::fs::File::from(write).write_all(question().as_bytes());
+            exit_now(0)
+        }
+        Some(child) => {
+            drop(write);
+            let mut answer = String::new();
+            let read = std::fs::File::from(read).read_to_string(&mut answer);
+            // SAFETY: waits for the child just made.
+            unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+            read.map(|_| answer)
+        }
+    }
+}
+
+/// Number of a user, its group, and all groups it is in; the error is the name that nobody has. A
+/// user by number needs an entry too, for the groups.
+fn look_up(user: &str, group: Option<&str>) -> Result<Vec<u32>, String> {
+    let unknown = || user.to_owned();
+    let record = user_record(user).ok_or_else(unknown)?;
+    // SAFETY: the record's strings live until the next question of this kind.
+    let name = unsafe { std::ffi::CStr::from_ptr(record.pw_name) }.to_owned();
+    let gid = match group {
+        Some(name) => self::group(name).ok_or_else(|| name.to_owned())?,
+        None => record.pw_gid,
+    };
+    let mut ids = vec![record.pw_uid, gid];
+    ids.extend(groups_of(&name, gid));
+    Ok(ids)
+}
+
+/// By name or `#uid`.
+fn user_record(name: &str) -> Option<libc::passwd> {
     let text = std::ffi::CString::new(name).ok()?;
     let number = name.strip_prefix('#').map(str::parse::<u32>);
-    // SAFETY: the name is a C string; the record lives until the next call, and what is wanted of it is
-    // copied before.
+    // SAFETY: the name is a C string; the record is copied.
     unsafe {
-        let record = match number {
+        let found = match number {
             Some(uid) => libc::getpwuid(uid.ok()?),
             None => libc::getpwnam(text.as_ptr()),
         };
-        let record = record.as_ref()?;
-        let name = std::ffi::CStr::from_ptr(record.pw_name).to_owned();
-        Some(crate::template::Identity { name, uid: record.pw_uid, gid: record.pw_gid })
+        found.as_ref().copied()
+    }
+}
+
+pub fn has_user(name: &str) -> bool {
+    user_record(name).is_some()
+}
+
+pub fn has_group(name: &str) -> bool {
+    group(name).is_some()
+}
+
+fn groups_of(name: &std::ffi::CStr, gid: u32) -> Vec<u32> {
+    let mut groups = vec![0; 64];
+    loop {
+        let mut count = groups.len() as i32;
+        // SAFETY: the name is a C string, the array has `count` places.
+        let got =
+            unsafe { libc::getgrouplist(name.as_ptr(), gid, groups.as_mut_ptr(), &raw mut count) };
+        let fits = got >= 0;
+        groups.resize(count.max(0) as usize, 0);
+        if fits {
+            return groups;
+        }
     }
 }
 
 /// A group by name or `#gid`; a number needs no entry.
-pub fn group(name: &str) -> Option<u32> {
+fn group(name: &str) -> Option<u32> {
     if let Some(gid) = name.strip_prefix('#') {
         return gid.parse().ok();
     }
     let text = std::ffi::CString::new(name).ok()?;
-    // SAFETY: as in `user`.
+    // SAFETY: the name is a C string; what is wanted of the record is copied.
     unsafe { libc::getgrnam(text.as_ptr()).as_ref().map(|r| r.gr_gid) }
 }
 
 pub fn become_user(user: &crate::template::Identity) -> io::Result<()> {
-    // SAFETY: the name is a C string; groups go first because a user without root cannot change them.
+    // SAFETY: the array's length is given; groups go first because a user without root cannot change
+    // them.
     unsafe {
-        check(libc::initgroups(user.name.as_ptr(), user.gid))?;
+        check(libc::setgroups(user.groups.len(), user.groups.as_ptr()))?;
         check(libc::setgid(user.gid))?;
         check(libc::setuid(user.uid)).map(drop)
     }
@@ -668,7 +738,7 @@ pub fn exit_now(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// Waits until one of the descriptors is readable/// Waits until one of the descriptors is readable or closed; tells which are.
+/// Waits until one of the descriptors is readable or closed; tells which are.
 pub fn poll(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> Vec<bool> {
     let mut polled: Vec<_> = fds
         .iter()

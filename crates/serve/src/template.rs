@@ -31,9 +31,9 @@ pub struct Inherited {
 /// Whom workers run as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    pub name: std::ffi::CString,
     pub uid: u32,
     pub gid: u32,
+    pub groups: Vec<u32>,
 }
 
 /// Between master and template, one per message.

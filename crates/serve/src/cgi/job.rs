@@ -2,34 +2,36 @@
 
 /// What to run. `slot` names the line of the scoreboard that tells the worker about the child.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
+pub struct Job<Text> {
     pub slot: u32,
     /// Number of the job in that slot.
     pub serial: u32,
-    pub script: Vec<u8>,
+    pub script: Text,
     /// `NAME=value`.
-    pub env: Vec<Vec<u8>>,
-    pub args: Vec<Vec<u8>>,
+    pub env: Vec<Text>,
+    pub args: Vec<Text>,
 }
 
 /// Longest message: environment and arguments together.
 pub const JOB_BYTES_MAX: usize = 256 * 1024;
 
-impl Job {
+impl<Text: AsRef<[u8]>> Job<Text> {
     /// Little-endian counts and lengths before bytes; both ends are the same program.
     pub fn encode(&self, into: &mut Vec<u8>) {
         into.clear();
         put_number(into, self.slot);
         put_number(into, self.serial);
-        put(into, &self.script);
+        put(into, self.script.as_ref());
         for list in [&self.env, &self.args] {
             put_number(into, list.len() as u32);
-            list.iter().for_each(|text| put(into, text));
+            list.iter().for_each(|text| put(into, text.as_ref()));
         }
     }
+}
 
+impl<'a> Job<&'a [u8]> {
     /// `None` when the bytes are not a whole job.
-    pub fn decode(mut bytes: &[u8]) -> Option<Self> {
+    pub fn decode(mut bytes: &'a [u8]) -> Option<Self> {
         let slot = take_number(&mut bytes)?;
         let serial = take_number(&mut bytes)?;
         let script = take(&mut bytes)?;
@@ -57,11 +59,11 @@ fn take_number(bytes: &mut &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(*number))
 }
 
-fn take(bytes: &mut &[u8]) -> Option<Vec<u8>> {
+fn take<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let len = take_number(bytes)? as usize;
     let (text, rest) = bytes.split_at_checked(len)?;
     *bytes = rest;
-    Some(text.to_vec())
+    Some(text)
 }
 
 #[cfg(test)]
@@ -87,9 +89,9 @@ mod tests {
         let job = Job {
             slot: 7,
             serial: 9,
-            script: b"/srv/cgi-bin/x.pl".to_vec(),
-            env: vec![b"A=1".to_vec(), b"B=".to_vec()],
-            args: vec![b"isindex".to_vec()],
+            script: &b"/srv/cgi-bin/x.pl"[..],
+            env: vec![b"A=1", b"B="],
+            args: vec![b"isindex"],
         };
         let mut bytes = Vec::new();
         job.encode(&mut bytes);

@@ -1,8 +1,9 @@
 //! The spawner: takes CGI jobs from all workers, starts programs, and keeps the zygotes.
 //!
-//! It holds one zygote per taint mode and set of modules. Which modules a script loads is learned from its
-//! own runs: a child reports its %INC once it is compiled, and from the second run on the script comes out of a
-//! zygote that has those modules loaded. Only modules of perl's own library folders count.
+//! It holds zygotes for each taint mode and set of modules, one a core. Which modules a script loads
+//! is learned from its own runs: a child reports its %INC once it is compiled, and from the second
+//! run on the script comes out of a zygote that has those modules loaded. Only modules of perl's own
+//! library folders count.
 
 use std::{
     collections::HashMap,
@@ -38,7 +39,9 @@ pub struct Setup {
 }
 
 /// More sets of modules than this are not kept apart.
-const ZYGOTES_MAX: usize = 12;
+const SETS_MAX: usize = 12;
+/// Zygotes of one kind: one a core, but no more than these.
+const CORES_MAX: usize = 8;
 
 struct Spawner {
     setup: Setup,
@@ -47,6 +50,9 @@ struct Spawner {
     reports: (OwnedFd, OwnedFd),
     children: HashMap<i32, (u32, u32)>,
     perl: Option<Perl>,
+    /// Where zygotes fork, and which of them is next.
+    cores: Vec<usize>,
+    turn: usize,
 }
 
 /// What is known of a script.
@@ -79,6 +85,8 @@ pub fn run(setup: Setup) {
     let Ok(signals) = signals else { return };
     let Ok(reports) = sys::message_pair(false) else { return };
     let perl = drom_perl::available().then(find_perl).flatten();
+    let mut cores = drom_observe::allowed_cores();
+    cores.truncate(CORES_MAX);
     let mut spawner = Spawner {
         setup,
         zygotes: HashMap::new(),
@@ -86,10 +94,11 @@ pub fn run(setup: Setup) {
         reports,
         children: HashMap::new(),
         perl,
+        cores,
+        turn: 0,
     };
     if spawner.perl.is_some() {
-        let kind = spawner.kind(zygote::Taint::Off, &[]);
-        spawner.zygote(&kind); // the first request should not wait for perl's start
+        spawner.warm_up();
     }
     let mut buffer = vec![0; JOB_BYTES_MAX];
     loop {
@@ -121,6 +130,15 @@ pub fn run(setup: Setup) {
 }
 
 impl Spawner {
+    /// The first requests should not wait for perl's start.
+    fn warm_up(&mut self) {
+        let mut kind = self.kind(zygote::Taint::Off, &[], Vec::new());
+        for core in self.cores.clone() {
+            kind.core = core;
+            self.zygote(&kind);
+        }
+    }
+
     fn take_job(&mut self, buffer: &mut [u8]) {
         let mut fds = Vec::new();
         let got = sys::receive_fds(self.setup.jobs.as_raw_fd(), buffer, &mut fds);
@@ -140,10 +158,10 @@ impl Spawner {
     }
 
     /// Looks at the script's first line, once per change of the file.
-    fn know(&mut self, job: &Job) -> How {
-        let path = Path::new(std::ffi::OsStr::from_bytes(&job.script));
+    fn know(&mut self, job: &Job<&[u8]>) -> How {
+        let path = Path::new(std::ffi::OsStr::from_bytes(job.script));
         let changed = path.metadata().and_then(|m| m.modified()).ok();
-        if let Some(known) = self.scripts.get(&job.script)
+        if let Some(known) = self.scripts.get(job.script)
             && known.changed == changed
         {
             return known.how;
@@ -152,38 +170,52 @@ impl Spawner {
         // Nothing may be loaded before early code, and nothing is for a program that is not Perl.
         let learned = how == How::Exec || has_early_code(path);
         let script = Script { changed, how, modules: Vec::new(), learned };
-        self.scripts.insert(job.script.clone(), script);
+        self.scripts.insert(job.script.to_vec(), script);
         how
     }
 
-    fn pass(&mut self, job: &Job, taint: zygote::Taint, bytes: &[u8], fds: [RawFd; 2]) -> bool {
-        let known = &self.scripts[&job.script];
-        let kind = self.kind(taint, &known.modules);
+    fn pass(
+        &mut self,
+        job: &Job<&[u8]>,
+        taint: zygote::Taint,
+        bytes: &[u8],
+        fds: [RawFd; 2],
+    ) -> bool {
+        let known = &self.scripts[job.script];
+        let locale = job.env.iter().filter(|v| zygote::is_locale(v)).map(|v| v.to_vec());
+        let mut kind = self.kind(taint, &known.modules, locale.collect());
+        self.turn = (self.turn + 1) % self.cores.len();
+        kind.core = self.cores[self.turn];
         let learn = !known.learned;
         let Some(link) = self.zygote(&kind) else { return false };
         link.send(bytes, &fds, learn).is_ok()
     }
 
-    fn kind(&self, taint: zygote::Taint, modules: &[String]) -> zygote::Kind {
+    fn kind(
+        &self,
+        taint: zygote::Taint,
+        modules: &[String],
+        mut locale: Vec<Vec<u8>>,
+    ) -> zygote::Kind {
+        locale.sort();
         let mut all: Vec<String> = self.setup.preload.iter().chain(modules).cloned().collect();
         all.sort();
         all.dedup();
-        zygote::Kind { taint, modules: all }
+        zygote::Kind { taint, modules: all, locale, core: self.cores[0] }
     }
 
-    /// The zygote of a kind, started when there is none and there is room.
+    /// The zygote of a kind, started when there is none. Without room for one more a bare one has
+    /// to do.
     fn zygote(&mut self, kind: &zygote::Kind) -> Option<&zygote::Link> {
-        let stale = self.zygotes.get(kind).is_some_and(|link| !link.is_current());
+        let bare = self.kind(kind.taint, &[], kind.locale.clone());
+        let bare = zygote::Kind { core: kind.core, ..bare };
+        let full = self.zygotes.len() >= SETS_MAX * self.cores.len();
+        let kind = if full && !self.zygotes.contains_key(kind) { &bare } else { kind };
+        let stale = self.zygotes.get_mut(kind).is_some_and(|link| !link.is_current());
         if stale {
             self.zygotes.remove(kind);
         }
         if !self.zygotes.contains_key(kind) {
-            if self.zygotes.len() >= ZYGOTES_MAX {
-                let bare = self.kind(kind.taint, &[]);
-                if *kind != bare && self.zygotes.contains_key(&bare) {
-                    return self.zygotes.get(&bare);
-                }
-            }
             let perl = self.perl.as_ref()?.path.clone();
             let report = self.reports.1.try_clone().ok()?;
             let lifeline = self.setup.lifeline.try_clone().ok()?;
@@ -207,7 +239,7 @@ impl Spawner {
         }
     }
 
-    fn exec(&mut self, job: &Job, stdin: &OwnedFd, stdout: &OwnedFd) {
+    fn exec(&mut self, job: &Job<&[u8]>, stdin: &OwnedFd, stdout: &OwnedFd) {
         // SAFETY: this process has one thread.
         match unsafe { sys::fork() } {
             Ok(None) => exec_child(&self.setup.board, job, stdin.as_raw_fd(), stdout.as_raw_fd()),
@@ -242,17 +274,17 @@ impl Spawner {
 }
 
 /// Environment variables that change perl's own start need a perl of their own.
-fn is_plain(env: &[Vec<u8>]) -> bool {
+fn is_plain(env: &[&[u8]]) -> bool {
     const PERL: [&[u8]; 4] = [b"PERL5", b"PERL_", b"PERLIO", b"PERLLIB"];
     !env.iter().any(|var| PERL.iter().any(|name| var.starts_with(name)))
 }
 
-fn exec_child(board: &Scoreboard, job: &Job, stdin: RawFd, stdout: RawFd) -> ! {
+fn exec_child(board: &Scoreboard, job: &Job<&[u8]>, stdin: RawFd, stdout: RawFd) -> ! {
     sys::reset_signals();
     zygote::enter_child(board, job, stdin, stdout);
     let text = |bytes: &[u8]| CString::new(bytes).unwrap_or_default();
-    let path = text(&job.script);
-    let name = job.script.rsplit(|&b| b == b'/').next().unwrap_or(&job.script);
+    let path = text(job.script);
+    let name = job.script.rsplit(|&b| b == b'/').next().unwrap_or(job.script);
     let args: Vec<CString> =
         std::iter::once(text(name)).chain(job.args.iter().map(|a| text(a))).collect();
     let env: Vec<CString> = job.env.iter().map(|e| text(e)).collect();
@@ -263,7 +295,7 @@ fn exec_child(board: &Scoreboard, job: &Job, stdin: RawFd, stdout: RawFd) -> ! {
     // SAFETY: NULL-terminated arrays of C strings that live until exec or exit.
     unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
     let why = std::io::Error::last_os_error();
-    eprintln_line(&format!("drom: cannot run {}: {why}", show(&job.script)));
+    eprintln_line(&format!("drom: cannot run {}: {why}", show(job.script)));
     // SAFETY: ends this child without the parent's exit handlers.
     unsafe { libc::_exit(126) }
 }
@@ -371,8 +403,8 @@ mod tests {
 
     #[test]
     fn variables_of_perl_ask_for_a_perl_of_their_own() {
-        assert!(is_plain(&[b"PATH=/bin".to_vec(), b"PERFORMANCE=1".to_vec()]));
-        assert!(!is_plain(&[b"PERL5LIB=/x".to_vec()]));
-        assert!(!is_plain(&[b"PERL_UNICODE=S".to_vec()]));
+        assert!(is_plain(&[b"PATH=/bin", b"PERFORMANCE=1"]));
+        assert!(!is_plain(&[b"PERL5LIB=/x"]));
+        assert!(!is_plain(&[b"PERL_UNICODE=S"]));
     }
 }

@@ -9,7 +9,7 @@ use std::{
     time::SystemTime,
 };
 
-use drom_observe::clock;
+use drom_observe::{allowed_cores, clock, pin_current_thread};
 use drom_perl::zygote::{Job as PerlJob, Wait};
 
 use super::job::{JOB_BYTES_MAX, Job};
@@ -31,6 +31,16 @@ pub struct Kind {
     pub taint: Taint,
     /// `Name` or `Name=file`, sorted.
     pub modules: Vec<String>,
+    /// `NAME=value` of what perl looks at when it starts, sorted.
+    pub locale: Vec<Vec<u8>>,
+    /// Where it forks. A child that begins on the core of its parent finds memory and page tables
+    /// in the cache: 1.6 times as many children a second (docs/decisions/002-zygote.md).
+    pub core: usize,
+}
+
+/// Whether perl looks at this variable of its environment when it starts.
+pub fn is_locale(variable: &[u8]) -> bool {
+    variable.starts_with(b"LC_") || variable.starts_with(b"LANG")
 }
 
 /// The spawner's end of a zygote.
@@ -39,7 +49,11 @@ pub struct Link {
     socket: OwnedFd,
     /// Files whose change makes the zygote's modules old.
     files: Vec<(String, Option<SystemTime>)>,
+    checked_ns: u64,
 }
+
+/// Modules are looked at so often: CGI.pm brings 30 files, and a look at each costs 2 us.
+const CHECK_NS: u64 = 100_000_000;
 
 impl Link {
     /// Passes a job on; `learn` asks the child to report what it loaded.
@@ -51,7 +65,12 @@ impl Link {
         self.pid
     }
 
-    pub fn is_current(&self) -> bool {
+    pub fn is_current(&mut self) -> bool {
+        let now_ns = clock::monotonic_ns();
+        if now_ns < self.checked_ns + CHECK_NS {
+            return true;
+        }
+        self.checked_ns = now_ns;
         self.files.iter().all(|(file, changed)| modified(file) == *changed)
     }
 }
@@ -74,7 +93,7 @@ pub fn start(
         Some(pid) => {
             let files = kind.modules.iter().filter_map(|m| m.split_once('='));
             let files = files.map(|(_, file)| (file.to_owned(), modified(file))).collect();
-            Some(Link { pid, socket: mine, files })
+            Some(Link { pid, socket: mine, files, checked_ns: clock::monotonic_ns() })
         }
         None => {
             drop(mine);
@@ -94,6 +113,10 @@ fn run(kind: &Kind, board: Scoreboard, perl: String, fds: [OwnedFd; 3]) -> ! {
     sys::close_all_except(&fds.each_ref().map(AsRawFd::as_raw_fd));
     let [jobs, report, lifeline] = fds;
     null_to_stdio();
+    set_environment(&kind.locale);
+    let cores = allowed_cores();
+    // A zygote that may run anywhere is slower, not wrong.
+    let _ = pin_current_thread(&[kind.core]);
     let switches: &[&str] = match kind.taint {
         Taint::Off => &[],
         Taint::Warn => &["-t"],
@@ -104,6 +127,7 @@ fn run(kind: &Kind, board: Scoreboard, perl: String, fds: [OwnedFd; 3]) -> ! {
     let mut zygote = ZygoteLoop {
         board,
         perl,
+        cores,
         jobs: Some((jobs, lifeline)),
         report: Some(report),
         child: None,
@@ -124,6 +148,8 @@ fn run(kind: &Kind, board: Scoreboard, perl: String, fds: [OwnedFd; 3]) -> ! {
 struct ZygoteLoop {
     board: Scoreboard,
     perl: String,
+    /// Where children may run.
+    cores: Vec<usize>,
     /// Where jobs come from, and what closes when the master ends; `None` in a child.
     jobs: Option<(OwnedFd, OwnedFd)>,
     report: Option<OwnedFd>,
@@ -164,12 +190,15 @@ impl Wait for ZygoteLoop {
             };
             let Some(job) = Job::decode(&buffer[1..got]) else { continue };
             let [stdin, stdout] = &fds[..] else { continue };
+            let prepared = PerlJob::new(job.script, &self.perl, &job.env, &job.args);
             // SAFETY: a zygote has one thread; a module that started others was not preloaded.
             match unsafe { sys::fork() } {
                 Ok(None) => {
                     let learn = buffer[0] == 1;
                     let (stdin, stdout) = (stdin.as_raw_fd(), stdout.as_raw_fd());
-                    return Some(self.become_child(job, stdin, stdout, learn));
+                    self.become_child(&job, stdin, stdout, learn);
+                    std::mem::forget((buffer, children)); // freeing would copy or unmap pages
+                    return Some(prepared);
                 }
                 Ok(Some(pid)) => {
                     sys::make_group(pid);
@@ -198,16 +227,16 @@ impl ZygoteLoop {
         }
     }
 
-    fn become_child(&mut self, job: Job, stdin: RawFd, stdout: RawFd, learn: bool) -> PerlJob {
+    fn become_child(&mut self, job: &Job<&[u8]>, stdin: RawFd, stdout: RawFd, learn: bool) {
         // Perl chose its actions at its start, SIGFPE ignored among them: they stay.
         sys::unblock_signals();
-        enter_child(&self.board, &job, stdin, stdout);
+        let _ = pin_current_thread(&self.cores);
+        enter_child(&self.board, job, stdin, stdout);
         if learn {
-            self.child = Some(job.script.clone());
+            self.child = Some(job.script.to_vec());
         } else {
             self.report = None;
         }
-        PerlJob { script: job.script, env: job.env, args: job.args, perl: self.perl.clone() }
     }
 
     fn send_report(&self) {
@@ -219,7 +248,7 @@ impl ZygoteLoop {
 }
 
 /// The part of a CGI child that does not depend on what it runs: descriptors, folder, slot.
-pub fn enter_child(board: &Scoreboard, job: &Job, stdin: RawFd, stdout: RawFd) {
+pub fn enter_child(board: &Scoreboard, job: &Job<&[u8]>, stdin: RawFd, stdout: RawFd) {
     use std::os::unix::ffi::OsStrExt;
     // The group is there before its number is known: whoever stops the child stops the group.
     sys::make_group(0);
@@ -233,7 +262,7 @@ pub fn enter_child(board: &Scoreboard, job: &Job, stdin: RawFd, stdout: RawFd) {
         libc::dup2(stdin, 0);
         libc::dup2(stdout, 1);
     }
-    let folder = Path::new(std::ffi::OsStr::from_bytes(&job.script)).parent();
+    let folder = Path::new(std::ffi::OsStr::from_bytes(job.script)).parent();
     if let Some(folder) = folder {
         // A folder that cannot be entered shows when the script cannot be read.
         let _ = std::env::set_current_dir(folder);
@@ -247,8 +276,8 @@ pub fn tell_end(board: &Scoreboard, (slot, serial): (u32, u32)) {
     }
 }
 
-pub fn cannot_fork(job: &Job, error: &std::io::Error) {
-    let script = String::from_utf8_lossy(&job.script);
+pub fn cannot_fork(job: &Job<&[u8]>, error: &std::io::Error) {
+    let script = String::from_utf8_lossy(job.script);
     super::spawner::eprintln_line(&format!("drom: cannot start {script}: {error}"));
 }
 
@@ -274,6 +303,26 @@ pub fn stop_children(board: &Scoreboard, mut children: Vec<i32>) {
             return;
         }
         clock::sleep(STEP);
+    }
+}
+
+/// A script has what its request has; the server's own variables are not for it. Without its
+/// `LANG`, eleven files of a locale need not be mapped either, and not be copied by each fork.
+fn set_environment(locale: &[Vec<u8>]) {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::env::var_os("PATH");
+    // SAFETY: the process has one thread, and nothing holds a pointer into its environment.
+    unsafe {
+        libc::clearenv();
+        if let Some(path) = path {
+            std::env::set_var("PATH", path);
+        }
+        for variable in locale {
+            let mut parts = variable.splitn(2, |&b| b == b'=').map(std::ffi::OsStr::from_bytes);
+            if let (Some(name), Some(value)) = (parts.next(), parts.next()) {
+                std::env::set_var(name, value);
+            }
+        }
     }
 }
 

@@ -55,11 +55,11 @@ impl Source for RealSource {
     }
 
     fn has_user(&self, name: &str) -> bool {
-        crate::sys::user(name).is_some()
+        crate::sys::has_user(name)
     }
 
     fn has_group(&self, name: &str) -> bool {
-        crate::sys::group(name).is_some()
+        crate::sys::has_group(name)
     }
 }
 
