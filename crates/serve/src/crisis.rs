@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    scoreboard::{Slot, State},
+    scoreboard::{Sent, Slot, State},
     site::Site,
     sys,
 };
@@ -85,13 +85,17 @@ pub fn give_up_signal() -> i32 {
 }
 
 pub fn request_begins(socket: i32, head_sent: bool) {
-    SOCKET.store(socket, Relaxed);
     BEGAN.store(head_sent, Relaxed);
+    SOCKET.store(socket, Relaxed);
 }
 
-/// The head of the running request's answer left: nobody can answer it any more.
-pub fn answer_begins() {
-    BEGAN.store(true, Relaxed);
+/// A part of an answer leaves, with the head or after it. If it is the running request's, nobody
+/// else can answer that any more.
+pub fn answer_leaves(socket: i32, status: u16, body_bytes: u64) {
+    if SOCKET.load(Relaxed) == socket {
+        BEGAN.store(true, Relaxed);
+        note_sent(Sent { status, body_bytes, whole: false });
+    }
 }
 
 pub fn request_ends() {
@@ -185,6 +189,14 @@ extern "C" fn fatal(signal: i32) {
     watch_helper()
 }
 
+/// For the line of the access log, should this worker not write it.
+fn note_sent(sent: Sent) {
+    // SAFETY: the slot lives as long as the server.
+    if let Some(slot) = unsafe { SLOT.load(Relaxed).as_ref() } {
+        slot.running.set_sent(Some(sent));
+    }
+}
+
 fn mark_dying() {
     // SAFETY: the slot lives as long as the server.
     if let Some(slot) = unsafe { SLOT.load(Relaxed).as_ref() } {
@@ -233,10 +245,10 @@ fn answer_client(signal: i32) {
         Content-Length: 44\r\nConnection: close\r\n\r\nThe process that ran this request crashed.\r\n";
     let ends: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n\
         Content-Length: 35\r\nConnection: close\r\n\r\nThe server ended before the answer\n";
-    let text = match signal == give_up_signal() {
-        true if SERVER_ENDS.load(Relaxed) => ends,
-        true => late,
-        false => failed,
+    let (status, text) = match signal == give_up_signal() {
+        true if SERVER_ENDS.load(Relaxed) => (503, ends),
+        true => (504, late),
+        false => (500, failed),
     };
     // SAFETY: writes a constant to a socket and shuts it; both are async-signal-safe.
     unsafe {
@@ -247,6 +259,9 @@ fn answer_client(signal: i32) {
                 text.len(),
                 libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
             );
+            let head = text.windows(4).position(|w| w == b"\r\n\r\n").map_or(0, |at| at + 4);
+            let body_bytes = (text.len() - head) as u64;
+            note_sent(Sent { status, body_bytes, whole: true });
         }
         libc::shutdown(socket, libc::SHUT_RDWR);
     }

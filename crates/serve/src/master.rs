@@ -15,6 +15,7 @@ use drom_observe::clock;
 use crate::{
     cgi,
     config::{Config, LogLevel},
+    lost,
     scoreboard::{Scoreboard, State},
     site::{self, Site},
     sys,
@@ -384,6 +385,7 @@ impl Master {
                 self.hold_until_ns = clock::monotonic_ns() + QUICK_NS;
             }
         }
+        lost::log(generation.site, line, pid as u32);
         line.clear();
         self.stop_cgi_of(slot);
     }
@@ -685,7 +687,7 @@ fn drain(worker: &mut Worker) {
 
 fn log_death(site: &Site, line: &crate::scoreboard::Slot, pid: i32, status: i32) {
     let how = sys::how_it_ended(status);
-    let (request, position) = (line.request.get(), line.position.get());
+    let (request, position) = (line.request.line(), line.position.line());
     let busy = line.perl_since_ns.load(Relaxed) != 0 || line.state() == State::Dying;
     let mut text = format!("worker {pid} {how}");
     if busy && !request.is_empty() {

@@ -590,8 +590,8 @@ impl Request {
             self.framing = answer::streaming(self);
             answer::write_head(self, &mut wire);
             self.head_sent = true;
-            crate::crisis::answer_begins();
         }
+        crate::crisis::answer_leaves(self.socket, self.status, self.body_sent);
         let held = std::mem::take(&mut self.held);
         let result = self.send_parts(&wire, &held);
         self.wire = wire;

@@ -258,7 +258,7 @@ impl Engine {
 }
 
 /// Finds path, query and place of a request. Some when it is answered without looking further.
-fn place(request: &mut Request, head: http::Head) -> Option<Next> {
+pub fn place(request: &mut Request, head: http::Head) -> Option<Next> {
     request.method.extend_from_slice(&request.bytes[head.method.clone()]);
     let path = match &head.target {
         Target::Asterisk => None,
