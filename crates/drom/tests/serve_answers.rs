@@ -437,3 +437,39 @@ fn a_perl_handler_can_ask_what_led_to_it() {
     assert!(failed.contains("|no such thing|") && failed.contains("|yes|die|0|0"), "{failed}");
     assert!(ask("/cgi-bin/to.pl?/registry/prev.pl").starts_with("/cgi-bin/to.pl|200|/registry"));
 }
+
+#[test]
+fn a_cgi_script_has_the_inc_of_perl_itself() {
+    let text = "print \"Content-type: text/plain\\n\\n\"; print join(\"\\n\", @INC); \
+        eval { require No::Such } or print $@ =~ /(\\(\\@INC.*)/;\n";
+    let (plain, tainted) = (cgi(text), format!("#!/usr/bin/perl -T\n{text}"));
+    let files = [("cgi-bin/inc.pl", &plain[..]), ("cgi-bin/t.pl", &tainted)];
+    // The server's own variables are not for scripts.
+    let server = Server::start_by(&["env", "PERL5LIB=/not/for/scripts"], "", &files);
+    for name in ["cgi-bin/inc.pl", "cgi-bin/t.pl"] {
+        let mut perl = std::process::Command::new(server.path(name));
+        let output = perl.env_clear().output().unwrap();
+        let alone = String::from_utf8(output.stdout).unwrap();
+        let alone = alone.split_once("\n\n").unwrap().1;
+        for _ in 0..3 {
+            assert_eq!(server.get(&format!("/{name}")).text(), alone);
+        }
+    }
+}
+
+#[test]
+fn a_module_that_is_not_there_is_missed_in_folders_only() {
+    let text = format!(
+        "{PLAIN}require Apache2::Const; require ModPerl::Util; require APR::UUID;
+        print join('|', grep {{ ref }} @INC), \"\\n\"; eval {{ require No::Such }}; print $@;
+        eval 'use Apache2::NoSuch; 1' or print $@; print $INC{{'APR/UUID.pm'}};\n"
+    );
+    let server = Server::start("", &[("perl/inc.pl", &text)]);
+    for tier in ["registry", "perlrun"] {
+        let text = server.get(&format!("/{tier}/inc.pl")).text();
+        assert!(text.starts_with("\nCan't locate No/Such.pm in @INC"), "{text}");
+        assert!(text.contains("Can't locate Apache2/NoSuch.pm in @INC"), "{text}");
+        assert!(text.ends_with("drom/APR/UUID.pm"), "{text}");
+        assert!(!text.contains("Drom::Library") && text.contains("(@INC contains: /"), "{text}");
+    }
+}

@@ -40,7 +40,7 @@ impl Wait for Loop {
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let mut wait = Loop { script: args[1].clone(), left: args[2].parse().expect("a count") };
-    match drom_perl::zygote::run(&[], &args[3..], &mut wait) {
+    match drom_perl::zygote::run(&[], &[], &args[3..], &mut wait) {
         Ok(status) => std::process::exit(status),
         Err(why) => eprintln!("{why}"),
     }

@@ -33,6 +33,7 @@ void drom_define(pTHX_ const char *name, XSUBADDR_t code, I32 which);
 void drom_boot_request(pTHX);
 void drom_boot_table(pTHX);
 void drom_boot_util(pTHX);
+void drom_boot_library(pTHX);
 void drom_hook_processes(void);
 
 void drom_io_register(pTHX);

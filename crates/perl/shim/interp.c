@@ -170,6 +170,7 @@ static void boot(pTHX)
     drom_boot_table(aTHX);
     drom_boot_request(aTHX);
     drom_boot_util(aTHX);
+    drom_boot_library(aTHX);
 }
 
 int drom_abi(void) { return DROM_SHIM_ABI; }

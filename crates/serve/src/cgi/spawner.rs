@@ -14,6 +14,7 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::Path,
+    process::{Command, Stdio},
     time::SystemTime,
 };
 
@@ -64,8 +65,10 @@ enum How {
 }
 
 /// The perl that scripts mean: the one whose libperl this program was built with.
-struct Perl {
-    path: String,
+pub struct Perl {
+    pub path: String,
+    /// Its @INC; empty when it would not say.
+    pub inc: Vec<String>,
 }
 
 /// Between two jobs a spawner that gets this leaves the rest to its successor. Its zygotes finish
@@ -184,7 +187,7 @@ impl Spawner {
                     return self.zygotes.get(&bare);
                 }
             }
-            let perl = self.perl.as_ref()?.path.clone();
+            let perl = self.perl.as_ref()?;
             let report = self.reports.1.try_clone().ok()?;
             let lifeline = self.setup.lifeline.try_clone().ok()?;
             let link = zygote::start(kind, self.setup.board, perl, (report, lifeline))?;
@@ -326,7 +329,16 @@ fn is_executable(path: &Path) -> bool {
 
 fn find_perl() -> Option<Perl> {
     let path = "/usr/bin/perl";
-    Path::new(path).exists().then(|| Perl { path: path.to_owned() })
+    Path::new(path).exists().then(|| Perl { path: path.to_owned(), inc: inc_of(path) })
+}
+
+/// Not what libperl says: a distribution may build the two with different folders.
+fn inc_of(perl: &str) -> Vec<String> {
+    let asked = ["-e", "print join qq(\\0), @INC"];
+    let told = Command::new(perl).args(asked).env_clear().stdin(Stdio::null()).output();
+    let told = told.map(|output| output.stdout).unwrap_or_default();
+    let folders = told.split(|&b| b == 0).filter(|folder| !folder.is_empty());
+    folders.map(|folder| String::from_utf8_lossy(folder).into_owned()).collect()
 }
 
 fn show(path: &[u8]) -> String {

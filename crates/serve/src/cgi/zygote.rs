@@ -4,7 +4,10 @@
 use std::{
     collections::HashMap,
     fs,
-    os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd, RawFd},
+        unix::ffi::OsStrExt,
+    },
     path::Path,
     time::SystemTime,
 };
@@ -12,7 +15,10 @@ use std::{
 use drom_observe::clock;
 use drom_perl::zygote::{Job as PerlJob, Wait};
 
-use super::job::{JOB_BYTES_MAX, Job};
+use super::{
+    job::{JOB_BYTES_MAX, Job},
+    spawner::Perl,
+};
 use crate::{
     scoreboard::{CgiSlot, Scoreboard},
     sys,
@@ -64,7 +70,7 @@ fn modified(file: &str) -> Option<SystemTime> {
 pub fn start(
     kind: &Kind,
     board: Scoreboard,
-    perl: String,
+    perl: &Perl,
     (report, lifeline): (OwnedFd, OwnedFd),
 ) -> Option<Link> {
     let (mine, theirs) = sys::message_pair(false).ok()?;
@@ -88,12 +94,13 @@ pub fn start(
     }
 }
 
-fn run(kind: &Kind, board: Scoreboard, perl: String, fds: [OwnedFd; 3]) -> ! {
+fn run(kind: &Kind, board: Scoreboard, perl: &Perl, fds: [OwnedFd; 3]) -> ! {
     sys::reset_signals();
     // Among what the spawner holds are the pipes of the very job that made it start this zygote.
     sys::close_all_except(&fds.each_ref().map(AsRawFd::as_raw_fd));
     let [jobs, report, lifeline] = fds;
     null_to_stdio();
+    forget_perl_variables();
     let switches: &[&str] = match kind.taint {
         Taint::Off => &[],
         Taint::Warn => &["-t"],
@@ -103,13 +110,13 @@ fn run(kind: &Kind, board: Scoreboard, perl: String, fds: [OwnedFd; 3]) -> ! {
         kind.modules.iter().map(|m| m.split('=').next().unwrap_or(m).to_owned()).collect();
     let mut zygote = ZygoteLoop {
         board,
-        perl,
+        perl: perl.path.clone(),
         jobs: Some((jobs, lifeline)),
         report: Some(report),
         child: None,
         loaded: Vec::new(),
     };
-    let status = match drom_perl::zygote::run(switches, &names, &mut zygote) {
+    let status = match drom_perl::zygote::run(switches, &perl.inc, &names, &mut zygote) {
         Ok(status) => status,
         Err(why) => {
             super::spawner::eprintln_line(&format!("drom: {why}"));
@@ -220,7 +227,6 @@ impl ZygoteLoop {
 
 /// The part of a CGI child that does not depend on what it runs: descriptors, folder, slot.
 pub fn enter_child(board: &Scoreboard, job: &Job, stdin: RawFd, stdout: RawFd) {
-    use std::os::unix::ffi::OsStrExt;
     // The group is there before its number is known: whoever stops the child stops the group.
     sys::make_group(0);
     if let Some(line) = board.cgi.get(job.slot as usize)
@@ -274,6 +280,14 @@ pub fn stop_children(board: &Scoreboard, mut children: Vec<i32>) {
             return;
         }
         clock::sleep(STEP);
+    }
+}
+
+/// What the server's own environment tells perl is not for scripts, which have one of theirs.
+fn forget_perl_variables() {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"PERL")) {
+        // SAFETY: a zygote has one thread.
+        unsafe { std::env::remove_var(name) };
     }
 }
 
