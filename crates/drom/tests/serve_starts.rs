@@ -162,6 +162,56 @@ fn the_configuration_test_knows_users_groups_and_folders() {
     }
 }
 
+/// What httpd -t looks at: ServerRoot and the folders of the logs. A PidFile and a TypesConfig are
+/// looked at when the server starts, there as here.
+#[test]
+fn the_configuration_test_looks_at_the_folders_that_apache_looks_at() {
+    for (line, says) in [
+        ("ServerRoot /no/such", "ServerRoot: /no/such is not a directory"),
+        ("ServerRoot /etc/passwd", "ServerRoot: /etc/passwd is not a directory"),
+        ("ErrorLog /no/such/log", "ErrorLog: there is no directory /no/such"),
+        ("CustomLog /no/such/log common", "CustomLog: there is no directory /no/such"),
+        ("TransferLog /no/such/log", "CustomLog: there is no directory /no/such"),
+    ] {
+        let says = says.replace("CustomLog", line.split(' ').next().unwrap());
+        refuses(&format!("Listen 127.0.0.1:0\n{line}\n"), &["-t"], 2, &["c.conf:2: ", &says]);
+    }
+    for line in ["PidFile /no/such/pid", "TypesConfig /no/such", "ErrorLog {}/log"] {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().to_str().unwrap();
+        std::fs::write(dir.path().join("c.conf"), line.replace("{}", root)).unwrap();
+        let ended = serve(dir.path(), &["-t", "-f", "c.conf"]);
+        assert_eq!((ended.status, &ended.said[..]), (Some(0), "Syntax OK\n"), "{line}");
+        assert!(!dir.path().join("log").exists(), "a test makes no files");
+    }
+    let types = "Listen 127.0.0.1:0\nTypesConfig /no/such\n";
+    refuses(types, &[], 1, &["cannot read the TypesConfig /no/such"]);
+}
+
+#[test]
+fn a_switch_that_perl_does_not_know_is_named() {
+    const LOCAL: &str = "Listen 127.0.0.1:0\nPerlSwitches -w\n";
+    for (switch, place, says) in [
+        ("-Zx", "c.conf:3: ", "Unrecognized switch: -Zx"),
+        ("-w5", "c.conf:", "Unrecognized switch: -5"),
+        ("-MNo::Such", "c.conf:3: ", "Can't locate No/Such.pm"),
+        ("-v", "c.conf:", "perl ended"),
+    ] {
+        for log in ["", "ErrorLog {}/log\n"] {
+            let config = format!("{LOCAL}PerlSwitches {switch}\n{log}");
+            let dir = tempfile::tempdir().unwrap();
+            let config = config.replace("{}", dir.path().to_str().unwrap());
+            std::fs::write(dir.path().join("c.conf"), config).unwrap();
+            let ended = serve(dir.path(), &["-f", "c.conf"]);
+            let line = ended.said.lines().last().unwrap_or_default();
+            assert_eq!(ended.status, Some(1), "{switch}: {}", ended.said);
+            assert!(line.contains(place) && line.contains("PerlSwitches"), "{}", ended.said);
+            assert!(line.contains(says), "{switch}: {}", ended.said);
+            assert_eq!(ended.said.matches(says).count(), 1, "{switch}: {}", ended.said);
+        }
+    }
+}
+
 #[test]
 fn a_folder_without_scripts_serves_its_files_and_misses_the_others() {
     let dir = tempfile::tempdir().unwrap();

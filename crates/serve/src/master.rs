@@ -37,6 +37,8 @@ pub enum ServeError {
     Load(String),
     #[error("cannot open the log {0}: {1}")]
     Log(PathBuf, std::io::Error),
+    #[error("cannot read the TypesConfig {0}: {1}")]
+    Types(PathBuf, std::io::Error),
     #[error("cannot write the PidFile {0}: {1}")]
     PidFile(PathBuf, std::io::Error),
     #[error("there is no user or group called {0} (User, Group)")]

@@ -499,6 +499,9 @@ impl Request {
 
     pub fn take_script_head(&mut self, head: ScriptHead) {
         let had_status = head.status.is_some();
+        if let Some(text) = &head.bad_status {
+            self.note(LogLevel::Error, &format!("malformed header from script: Bad status={text}"));
+        }
         if let Some((status, line)) = head.status {
             self.status = status;
             self.status_line = Some(line);

@@ -39,6 +39,8 @@ pub struct Settings {
     pub error_log: Option<PathBuf>,
     pub log_level: LogLevel,
     pub custom_logs: Vec<CustomLog>,
+    /// Every log: the directive, its file, where it stands.
+    pub log_places: Vec<(&'static str, PathBuf, Place)>,
     /// `LogFormat` nicknames and the common ones.
     pub log_formats: Pairs,
     pub pid_file: Option<PathBuf>,
@@ -83,6 +85,7 @@ impl Settings {
             error_log: None,
             log_level: LogLevel::Warn,
             custom_logs: Vec::new(),
+            log_places: Vec::new(),
             log_formats: common_log_formats(),
             pid_file: None,
             user: None,
