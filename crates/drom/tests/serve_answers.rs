@@ -473,3 +473,33 @@ fn a_module_that_is_not_there_is_missed_in_folders_only() {
         assert!(!text.contains("Drom::Library") && text.contains("(@INC contains: /"), "{text}");
     }
 }
+
+#[test]
+fn every_request_begins_a_page_of_its_own() {
+    let script = format!(
+        "{PLAIN}our $x = 'row'; $~ = 'OTHER' if $ENV{{QUERY_STRING}};
+format STDOUT_TOP =
+Heading
+.
+format STDOUT =
+@<<<<
+$x
+.
+format OTHER =
+other
+.
+write; write; print \"$% $- $^ $~\\n\";\n"
+    );
+    let server =
+        Server::start("StartServers 1\nMaxRequestWorkers 1\n", &[("perl/page.pl", &script)]);
+    for tier in ["perlrun", "registry"] {
+        let mut client = server.connect();
+        for _ in 0..3 {
+            let answer = client.get(&format!("/{tier}/page.pl"));
+            let whole = "Heading\nrow\nrow\n1 57 STDOUT_TOP STDOUT\n";
+            assert_eq!((answer.text().as_str(), answer.status), (whole, 200), "{tier}");
+            let other = client.get(&format!("/{tier}/page.pl?1")).text();
+            assert_eq!(other, "Heading\nother\nother\n1 57 STDOUT_TOP OTHER\n", "{tier}");
+        }
+    }
+}
