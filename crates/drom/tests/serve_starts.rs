@@ -203,7 +203,8 @@ fn a_switch_that_perl_does_not_know_is_named() {
             let config = config.replace("{}", dir.path().to_str().unwrap());
             std::fs::write(dir.path().join("c.conf"), config).unwrap();
             let ended = serve(dir.path(), &["-f", "c.conf"]);
-            let line = ended.said.lines().last().unwrap_or_default();
+            let start = |l: &&str| l.starts_with("drom serve: ");
+            let line = ended.said.lines().find(start).unwrap_or_default();
             assert_eq!(ended.status, Some(1), "{switch}: {}", ended.said);
             assert!(line.contains(place) && line.contains("PerlSwitches"), "{}", ended.said);
             assert!(line.contains(says), "{switch}: {}", ended.said);

@@ -65,7 +65,8 @@ static void load(pTHX_ SV *name)
     SAVETMPS;
     put_hook_in(aTHX);
     PUSHSTACKi(PERLSI_REQUIRE);
-    eval_sv(sv_2mortal(newSVpvf("require \"%" SVf "\"", SVfARG(name))), G_VOID | G_DISCARD | G_EVAL);
+    SV *code = sv_2mortal(newSVpvf("require \"%" SVf "\"", SVfARG(name))); /* no name is odd */
+    eval_sv(code, G_VOID | G_DISCARD | G_EVAL);
     POPSTACK;
     if (SvTRUE(ERRSV))
         error = newSVsv(ERRSV);
@@ -90,3 +91,5 @@ void drom_boot_library(pTHX)
     usual_require = PL_ppaddr[OP_REQUIRE];
     PL_ppaddr[OP_REQUIRE] = pp_require;
 }
+
+int drom_library_is_there(void) { return hook != NULL; }

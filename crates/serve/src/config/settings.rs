@@ -191,7 +191,7 @@ pub enum AliasSource {
 #[derive(Debug, Clone, Default)]
 pub struct PerlStartup {
     /// `PerlSwitches`, in order.
-    pub switches: Vec<String>,
+    pub switches: Vec<(String, Place)>,
     /// Modules and files to load, in order.
     pub steps: Vec<PerlStep>,
     /// `PerlSetEnv` outside of sections.
