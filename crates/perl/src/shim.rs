@@ -33,6 +33,11 @@ pub fn available() -> bool {
     !LIBRARY.is_empty()
 }
 
+/// Loads libperl into this process. Without this it is loaded when it is used for the first time.
+pub fn load() -> Result<(), Unavailable> {
+    Shim::load().map(drop)
+}
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Str {

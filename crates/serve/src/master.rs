@@ -187,6 +187,7 @@ impl Master {
                 jobs: self.cgi_jobs.0.try_clone()?,
                 lifeline: self.lifeline.0.try_clone()?,
                 preload: config.server.cgi_preload.clone(),
+                ahead: config.server.cgi_wanted,
             })
         };
         let setup =
@@ -379,7 +380,9 @@ impl Master {
         let found = generation.workers.iter().position(|w| w.slot == slot);
         let worker = found.map(|i| generation.workers.remove(i));
         let line = &self.board.slots[slot];
-        if status != 0 {
+        // Told to drain before it could hear that: it had nothing yet.
+        let left_early = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGUSR2;
+        if status != 0 && !left_early {
             log_death(generation.site, line, pid, status);
             let quick = worker.is_some_and(|w| clock::monotonic_ns() - w.started_ns < QUICK_NS);
             self.quick_ends = if quick { self.quick_ends + 1 } else { 0 };

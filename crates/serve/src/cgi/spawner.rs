@@ -5,6 +5,7 @@
 //! zygote that has those modules loaded. Only modules of perl's own library folders count.
 
 use std::{
+    cell::OnceCell,
     collections::HashMap,
     ffi::CString,
     fs::File,
@@ -36,6 +37,8 @@ pub struct Setup {
     pub lifeline: OwnedFd,
     /// `DromCGIPreload`.
     pub preload: Vec<String>,
+    /// A perl is to wait for scripts before the first of them is asked for.
+    pub ahead: bool,
 }
 
 /// More sets of modules than this are not kept apart.
@@ -47,7 +50,8 @@ struct Spawner {
     scripts: HashMap<Vec<u8>, Script>,
     reports: (OwnedFd, OwnedFd),
     children: HashMap<i32, (u32, u32)>,
-    perl: Option<Perl>,
+    /// Looked for when it is needed; `None` inside when scripts get processes of their own.
+    perl: OnceCell<Option<Perl>>,
 }
 
 /// What is known of a script.
@@ -81,16 +85,15 @@ pub fn run(setup: Setup) {
     let signals = sys::signal_fd(&[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, RETIRE]);
     let Ok(signals) = signals else { return };
     let Ok(reports) = sys::message_pair(false) else { return };
-    let perl = drom_perl::available().then(find_perl).flatten();
     let mut spawner = Spawner {
         setup,
         zygotes: HashMap::new(),
         scripts: HashMap::new(),
         reports,
         children: HashMap::new(),
-        perl,
+        perl: OnceCell::new(),
     };
-    if spawner.perl.is_some() {
+    if spawner.setup.ahead && spawner.perl().is_some() {
         let kind = spawner.kind(zygote::Taint::Off, &[]);
         spawner.zygote(&kind); // the first request should not wait for perl's start
     }
@@ -124,6 +127,10 @@ pub fn run(setup: Setup) {
 }
 
 impl Spawner {
+    fn perl(&self) -> Option<&Perl> {
+        self.perl.get_or_init(find_perl).as_ref()
+    }
+
     fn take_job(&mut self, buffer: &mut [u8]) {
         let mut fds = Vec::new();
         let got = sys::receive_fds(self.setup.jobs.as_raw_fd(), buffer, &mut fds);
@@ -151,7 +158,7 @@ impl Spawner {
         {
             return known.how;
         }
-        let how = self.perl.as_ref().map_or(How::Exec, |perl| first_line(path, &perl.path));
+        let how = self.perl().map_or(How::Exec, |perl| first_line(path, &perl.path));
         // Nothing may be loaded before early code, and nothing is for a program that is not Perl.
         let learned = how == How::Exec || has_early_code(path);
         let script = Script { changed, how, modules: Vec::new(), learned };
@@ -187,7 +194,7 @@ impl Spawner {
                     return self.zygotes.get(&bare);
                 }
             }
-            let perl = self.perl.as_ref()?;
+            let perl = self.perl()?;
             let report = self.reports.1.try_clone().ok()?;
             let lifeline = self.setup.lifeline.try_clone().ok()?;
             let link = zygote::start(kind, self.setup.board, perl, (report, lifeline))?;
@@ -329,7 +336,27 @@ fn is_executable(path: &Path) -> bool {
 
 fn find_perl() -> Option<Perl> {
     let path = "/usr/bin/perl";
-    Path::new(path).exists().then(|| Perl { path: path.to_owned(), inc: inc_of(path) })
+    if !drom_perl::available() || !Path::new(path).exists() || !loads() {
+        return None;
+    }
+    Some(Perl { path: path.to_owned(), inc: inc_of(path) })
+}
+
+/// Whether libperl is there. Not tried in this process, which stays small: it is what forks.
+fn loads() -> bool {
+    // SAFETY: the spawner has one thread.
+    match unsafe { sys::fork() } {
+        Ok(None) => {
+            let loaded = drom_perl::load();
+            if let Err(why) = &loaded {
+                let text = "CGI scripts are run without a perl that waits for them";
+                eprintln_line(&format!("drom: {text}: {why}"));
+            }
+            sys::exit_now(i32::from(loaded.is_err()))
+        }
+        Ok(Some(pid)) => sys::wait_for(pid) == Some(0),
+        Err(_) => false,
+    }
 }
 
 /// Not what libperl says: a distribution may build the two with different folders.
