@@ -76,3 +76,18 @@ fn a_request_that_took_its_worker_along_is_in_the_access_log() {
     assert!(eventually(Duration::from_secs(5), cut), "{}", text());
     assert!(text().lines().last().unwrap().contains("x\" 500 - "), "{}", text());
 }
+
+#[test]
+fn a_crash_of_what_a_script_forked_is_not_the_workers() {
+    let script = "print \"Content-type: text/plain\\n\\n\"; my $pid = fork;
+        if (!$pid) { kill SEGV => $$; sleep 5; exit } waitpid $pid, 0; print \"$$ $?\\n\";\n";
+    let config = format!("StartServers 1\nMinSpareServers 1\nMaxRequestWorkers 1\n{FORMAT}");
+    let server = Server::start(&config, &[("perl/fork.pl", script)]);
+    let first = server.get("/registry/fork.pl").text();
+    assert!(first.ends_with(" 11\n"), "{first}");
+    for _ in 0..3 {
+        assert_eq!(server.get("/registry/fork.pl").text(), first, "the same worker goes on");
+    }
+    assert_eq!(lines(&server, "/registry/fork.pl").len(), 4);
+    assert!(!server.error_log().contains("worker"), "{}", server.error_log());
+}

@@ -150,11 +150,21 @@ extern "C" fn not_ours(_signal: i32) {}
 /// Whoever sends SIGTERM to the whole group (a service manager, `timeout`) means the server, and
 /// what runs is finished. A process that Perl forked is not the worker: it ends.
 extern "C" fn terminate(signal: i32) {
-    // SAFETY: getpid, signal and raise are async-signal-safe.
+    if is_worker() {
+        return drain(signal);
+    }
+    die_of(signal);
+}
+
+fn is_worker() -> bool {
+    // SAFETY: no pointers; async-signal-safe.
+    unsafe { libc::getpid() == OWN_PID.load(Relaxed) }
+}
+
+/// As if there were no handler, once this one has returned.
+fn die_of(signal: i32) {
+    // SAFETY: signal and raise are async-signal-safe.
     unsafe {
-        if libc::getpid() == OWN_PID.load(Relaxed) {
-            return drain(signal);
-        }
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
     }
@@ -169,6 +179,9 @@ extern "C" fn interrupt(_signal: i32) {
 }
 
 extern "C" fn fatal(signal: i32) {
+    if !is_worker() {
+        return die_of(signal); // a script's child: the request is its parent's
+    }
     // SAFETY: names this thread.
     let here = unsafe { libc::pthread_self() } as u64;
     // A request that came to its end at the last moment leaves nothing to give up.
