@@ -127,6 +127,25 @@ fn a_module_finds_what_begin_did_before_it_was_loaded() {
     }
 }
 
+/// Getopt::Long looks at POSIXLY_CORRECT when it is loaded.
+#[test]
+fn a_module_that_is_loaded_ahead_finds_what_is_set_for_its_script() {
+    let script = cgi(&format!(
+        "use Getopt::Long; @ARGV = qw(a -v); GetOptions(v => \\my $v);\n\
+         {PLAIN}print $v // 'none', $ENV{{POSIXLY_CORRECT}} // '';\n"
+    ));
+    let files = [("cgi-bin/posix.pl", &script[..]), ("cgi-bin/usual.pl", &script)];
+    let config = "<Location /cgi-bin/posix.pl>\nSetEnv POSIXLY_CORRECT 7\n</Location>\n";
+    for preload in ["", "DromCGIPreload Getopt::Long\n"] {
+        let config = format!("{config}{preload}");
+        let server = Server::start_by(&["env", "POSIXLY_CORRECT=server"], &config, &files);
+        for _ in 0..3 {
+            assert_eq!(server.get("/cgi-bin/usual.pl").text(), "1", "{preload}");
+            assert_eq!(server.get("/cgi-bin/posix.pl").text(), "none7", "{preload}");
+        }
+    }
+}
+
 #[test]
 fn a_registry_can_be_made_out_of_aliases() {
     let class = "package MyReg; use strict; use base qw(ModPerl::RegistryCooker);\n\

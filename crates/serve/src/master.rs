@@ -188,6 +188,7 @@ impl Master {
                 lifeline: self.lifeline.0.try_clone()?,
                 preload: config.server.cgi_preload.clone(),
                 ahead: config.server.cgi_wanted,
+                constant: cgi::constant::Constant::of(config),
             })
         };
         let setup =

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use drom_perl::{Interpreter, Unavailable};
 
 use crate::{
-    config::{PerlStartup, PerlStep, PerlStepKind, Place, ScriptFlavour},
+    config::{PerlStartup, PerlStep, PerlStepKind, ScriptFlavour},
     engine,
     perl_tier::PerlTier,
     scoreboard::{Scoreboard, State},

@@ -20,6 +20,7 @@ use std::{
 };
 
 use super::{
+    constant::Constant,
     job::{JOB_BYTES_MAX, Job},
     zygote,
 };
@@ -39,6 +40,7 @@ pub struct Setup {
     pub preload: Vec<String>,
     /// A perl is to wait for scripts before the first of them is asked for.
     pub ahead: bool,
+    pub constant: Constant,
 }
 
 /// More sets of modules than this are not kept apart.
@@ -94,7 +96,7 @@ pub fn run(setup: Setup) {
         perl: OnceCell::new(),
     };
     if spawner.setup.ahead && spawner.perl().is_some() {
-        let kind = spawner.kind(zygote::Taint::Off, &[]);
+        let kind = spawner.kind(zygote::Taint::Off, &[], spawner.setup.constant.base());
         spawner.zygote(&kind); // the first request should not wait for perl's start
     }
     let mut buffer = vec![0; JOB_BYTES_MAX];
@@ -168,17 +170,18 @@ impl Spawner {
 
     fn pass(&mut self, job: &Job, taint: zygote::Taint, bytes: &[u8], fds: [RawFd; 2]) -> bool {
         let known = &self.scripts[&job.script];
-        let kind = self.kind(taint, &known.modules);
+        let kind = self.kind(taint, &known.modules, &job.env);
         let learn = !known.learned;
         let Some(link) = self.zygote(&kind) else { return false };
         link.send(bytes, &fds, learn).is_ok()
     }
 
-    fn kind(&self, taint: zygote::Taint, modules: &[String]) -> zygote::Kind {
+    fn kind(&self, taint: zygote::Taint, modules: &[String], env: &[Vec<u8>]) -> zygote::Kind {
         let mut all: Vec<String> = self.setup.preload.iter().chain(modules).cloned().collect();
         all.sort();
         all.dedup();
-        zygote::Kind { taint, modules: all }
+        let env = self.setup.constant.part(env, !all.is_empty());
+        zygote::Kind { taint, modules: all, env }
     }
 
     /// The zygote of a kind, started when there is none and there is room.
@@ -189,7 +192,7 @@ impl Spawner {
         }
         if !self.zygotes.contains_key(kind) {
             if self.zygotes.len() >= ZYGOTES_MAX {
-                let bare = self.kind(kind.taint, &[]);
+                let bare = self.kind(kind.taint, &[], &kind.env);
                 if *kind != bare && self.zygotes.contains_key(&bare) {
                     return self.zygotes.get(&bare);
                 }

@@ -3,6 +3,7 @@
 
 use std::{
     collections::HashMap,
+    ffi::OsStr,
     fs,
     os::{
         fd::{AsFd, AsRawFd, OwnedFd, RawFd},
@@ -16,6 +17,7 @@ use drom_observe::clock;
 use drom_perl::zygote::{Job as PerlJob, Wait};
 
 use super::{
+    constant::Variables,
     job::{JOB_BYTES_MAX, Job},
     spawner::Perl,
 };
@@ -37,6 +39,8 @@ pub struct Kind {
     pub taint: Taint,
     /// `Name` or `Name=file`, sorted.
     pub modules: Vec<String>,
+    /// Its environment.
+    pub env: Variables,
 }
 
 /// The spawner's end of a zygote.
@@ -100,7 +104,7 @@ fn run(kind: &Kind, board: Scoreboard, perl: &Perl, fds: [OwnedFd; 3]) -> ! {
     sys::close_all_except(&fds.each_ref().map(AsRawFd::as_raw_fd));
     let [jobs, report, lifeline] = fds;
     null_to_stdio();
-    forget_perl_variables();
+    take_environment(&kind.env);
     let switches: &[&str] = match kind.taint {
         Taint::Off => &[],
         Taint::Warn => &["-t"],
@@ -283,11 +287,21 @@ pub fn stop_children(board: &Scoreboard, mut children: Vec<i32>) {
     }
 }
 
-/// What the server's own environment tells perl is not for scripts, which have one of theirs.
-fn forget_perl_variables() {
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"PERL")) {
-        // SAFETY: a zygote has one thread.
-        unsafe { std::env::remove_var(name) };
+/// What the server's own environment says is not for scripts, which have one of theirs.
+fn take_environment(env: &Variables) {
+    let split = |variable: &Vec<u8>| {
+        let equals = variable.iter().position(|&b| b == b'=').filter(|&at| at > 0)?;
+        let text = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+        Some((text(&variable[..equals]), text(&variable[equals + 1..])))
+    };
+    let whole = |variable: &&Vec<u8>| !variable.contains(&0);
+    // SAFETY: a zygote has one thread.
+    unsafe {
+        std::env::vars_os().for_each(|(name, _)| std::env::remove_var(name));
+        env.iter()
+            .filter(whole)
+            .filter_map(split)
+            .for_each(|(name, value)| std::env::set_var(name, value));
     }
 }
 

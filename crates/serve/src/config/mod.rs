@@ -85,6 +85,12 @@ impl Config {
         folder::config(dir, options)
     }
 
+    /// Of every section, of those inside of sections, and what stands outside.
+    pub fn policies(&self) -> impl Iterator<Item = &Policy> {
+        let nested = self.sections.iter().flat_map(|s| s.policy.files.iter().map(|f| &f.policy));
+        self.sections.iter().map(|s| &s.policy).chain(nested).chain([&self.base])
+    }
+
     /// What a test of the configuration says besides: folders that logs cannot be made in. A server
     /// that starts sees that by itself.
     #[must_use]

@@ -478,19 +478,15 @@ impl Parser<'_> {
     }
 }
 
-fn policies(config: &Config) -> impl Iterator<Item = &Policy> {
-    let nested = config.sections.iter().flat_map(|s| s.policy.files.iter().map(|f| &f.policy));
-    config.sections.iter().map(|s| &s.policy).chain(nested).chain([&config.base])
-}
-
 fn wants_cgi(config: &Config) -> bool {
     let is_cgi = |handler: &Option<HandlerName>| *handler == Some(HandlerName::CgiScript);
     let names = |p: &Policy| is_cgi(&p.set_handler) || p.add_handler.values().any(is_cgi);
-    config.aliases.iter().any(|alias| alias.script) || policies(config).any(names)
+    config.aliases.iter().any(|alias| alias.script) || config.policies().any(names)
 }
 
 fn handlers_named(config: &Config) -> HashSet<String> {
-    let handlers = policies(config).filter_map(|p| p.perl_handlers.as_ref()).flat_map(|h| h.iter());
+    let handlers =
+        config.policies().filter_map(|p| p.perl_handlers.as_ref()).flat_map(|h| h.iter());
     let name = |handler: &PerlHandler| match handler {
         PerlHandler::Script(flavour) => flavour.class().to_string(),
         PerlHandler::Sub(name) => name.to_string(),
