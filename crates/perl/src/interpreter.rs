@@ -109,8 +109,8 @@ impl Interpreter {
         // Perl keeps pointers into argv ($0 is written there), so these live as long as the process.
         let argv: &'static CStrings = Box::leak(Box::new(CStrings::new(args)));
         let mut result = RunResult::empty();
-        // SAFETY: argv and environ are NULL-terminated arrays of C strings that stay; called once.
         let said = Said::begin();
+        // SAFETY: argv and environ are NULL-terminated arrays of C strings that stay; called once.
         let failed = unsafe {
             (shim.start)(
                 host::host(),

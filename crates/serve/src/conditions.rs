@@ -140,7 +140,7 @@ pub fn date(text: &[u8]) -> Option<i64> {
         (2, year) => 1900 + year,
         (_, year) => year,
     };
-    let month = MONTHS.iter().position(|m| text[month..].starts_with(*m))?;
+    let month = MONTHS.iter().position(|m| text[month..].starts_with(m))?;
     let [hour, minute, second] = [0, 3, 6].map(|at| number(time + at..time + at + 2));
     let day = number(day);
     let good_time = hour < 24 && minute < 60 && second < 62; // as in leap seconds

@@ -1,5 +1,6 @@
-//! Requests that their worker did not live to log: the worker keeps what the access log needs in the
-//! scoreboard while Perl runs, and the master writes the line of a worker that ended in the middle.
+//! Requests that their worker did not live to log: the worker keeps what the access log needs in
+//! the scoreboard while Perl runs, and the master writes the line of a worker that ended in the
+//! middle.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,6 +18,9 @@ use crate::{
 /// Perl begins with a request. What was sent of its answer before (an internal redirect after the
 /// head) is known to the request.
 pub fn note(slot: &Slot, request: &Request) {
+    if request.site.access_logs.is_empty() {
+        return slot.request.set(request.request_line()); // for the error log
+    }
     let start = request.head.as_ref().map_or(0, |head| head.method.start);
     slot.request.set(&request.bytes[start..]);
     let running = &slot.running;
