@@ -127,6 +127,25 @@ fn a_module_finds_what_begin_did_before_it_was_loaded() {
     }
 }
 
+/// Getopt::Long looks at POSIXLY_CORRECT when it is loaded.
+#[test]
+fn a_module_that_is_loaded_ahead_finds_what_is_set_for_its_script() {
+    let script = cgi(&format!(
+        "use Getopt::Long; @ARGV = qw(a -v); GetOptions(v => \\my $v);\n\
+         {PLAIN}print $v // 'none', $ENV{{POSIXLY_CORRECT}} // '';\n"
+    ));
+    let files = [("cgi-bin/posix.pl", &script[..]), ("cgi-bin/usual.pl", &script)];
+    let config = "<Location /cgi-bin/posix.pl>\nSetEnv POSIXLY_CORRECT 7\n</Location>\n";
+    for preload in ["", "DromCGIPreload Getopt::Long\n"] {
+        let config = format!("{config}{preload}");
+        let server = Server::start_by(&["env", "POSIXLY_CORRECT=server"], &config, &files);
+        for _ in 0..3 {
+            assert_eq!(server.get("/cgi-bin/usual.pl").text(), "1", "{preload}");
+            assert_eq!(server.get("/cgi-bin/posix.pl").text(), "none7", "{preload}");
+        }
+    }
+}
+
 #[test]
 fn a_registry_can_be_made_out_of_aliases() {
     let class = "package MyReg; use strict; use base qw(ModPerl::RegistryCooker);\n\
@@ -436,4 +455,70 @@ fn a_perl_handler_can_ask_what_led_to_it() {
     let failed = ask("/h?die");
     assert!(failed.contains("|no such thing|") && failed.contains("|yes|die|0|0"), "{failed}");
     assert!(ask("/cgi-bin/to.pl?/registry/prev.pl").starts_with("/cgi-bin/to.pl|200|/registry"));
+}
+
+#[test]
+fn a_cgi_script_has_the_inc_of_perl_itself() {
+    let text = "print \"Content-type: text/plain\\n\\n\"; print join(\"\\n\", @INC); \
+        eval { require No::Such } or print $@ =~ /(\\(\\@INC.*)/;\n";
+    let (plain, tainted) = (cgi(text), format!("#!/usr/bin/perl -T\n{text}"));
+    let files = [("cgi-bin/inc.pl", &plain[..]), ("cgi-bin/t.pl", &tainted)];
+    // The server's own variables are not for scripts.
+    let server = Server::start_by(&["env", "PERL5LIB=/not/for/scripts"], "", &files);
+    for name in ["cgi-bin/inc.pl", "cgi-bin/t.pl"] {
+        let mut perl = std::process::Command::new(server.path(name));
+        let output = perl.env_clear().output().unwrap();
+        let alone = String::from_utf8(output.stdout).unwrap();
+        let alone = alone.split_once("\n\n").unwrap().1;
+        for _ in 0..3 {
+            assert_eq!(server.get(&format!("/{name}")).text(), alone);
+        }
+    }
+}
+
+#[test]
+fn a_module_that_is_not_there_is_missed_in_folders_only() {
+    let text = format!(
+        "{PLAIN}require Apache2::Const; require ModPerl::Util; require APR::UUID;
+        print join('|', grep {{ ref }} @INC), \"\\n\"; eval {{ require No::Such }}; print $@;
+        eval 'use Apache2::NoSuch; 1' or print $@; print $INC{{'APR/UUID.pm'}};\n"
+    );
+    let server = Server::start("", &[("perl/inc.pl", &text)]);
+    for tier in ["registry", "perlrun"] {
+        let text = server.get(&format!("/{tier}/inc.pl")).text();
+        assert!(text.starts_with("\nCan't locate No/Such.pm in @INC"), "{text}");
+        assert!(text.contains("Can't locate Apache2/NoSuch.pm in @INC"), "{text}");
+        assert!(text.ends_with("drom/APR/UUID.pm"), "{text}");
+        assert!(!text.contains("Drom::Library") && text.contains("(@INC contains: /"), "{text}");
+    }
+}
+
+#[test]
+fn every_request_begins_a_page_of_its_own() {
+    let script = format!(
+        "{PLAIN}our $x = 'row'; $~ = 'OTHER' if $ENV{{QUERY_STRING}};
+format STDOUT_TOP =
+Heading
+.
+format STDOUT =
+@<<<<
+$x
+.
+format OTHER =
+other
+.
+write; write; print \"$% $- $^ $~\\n\";\n"
+    );
+    let server =
+        Server::start("StartServers 1\nMaxRequestWorkers 1\n", &[("perl/page.pl", &script)]);
+    for tier in ["perlrun", "registry"] {
+        let mut client = server.connect();
+        for _ in 0..3 {
+            let answer = client.get(&format!("/{tier}/page.pl"));
+            let whole = "Heading\nrow\nrow\n1 57 STDOUT_TOP STDOUT\n";
+            assert_eq!((answer.text().as_str(), answer.status), (whole, 200), "{tier}");
+            let other = client.get(&format!("/{tier}/page.pl?1")).text();
+            assert_eq!(other, "Heading\nother\nother\n1 57 STDOUT_TOP OTHER\n", "{tier}");
+        }
+    }
 }

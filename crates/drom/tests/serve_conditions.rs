@@ -148,3 +148,98 @@ fn statuses_without_a_body_have_none() {
         }
     }
 }
+
+#[test]
+fn a_status_that_is_none_is_500_with_what_the_script_printed() {
+    let script = "print \"Content-type: text/plain\\nStatus: $ENV{QUERY_STRING}\\n\\nbody\\n\";\n";
+    let cgi = format!("#!/usr/bin/perl\n{script}");
+    let server = Server::start("", &[("cgi-bin/s.pl", &cgi), ("perl/s.pl", script)]);
+    for path in ["/cgi-bin/s.pl", "/registry/s.pl"] {
+        for (status, line) in [
+            ("abc", "500 Internal Server Error"),
+            ("", "500 Internal Server Error"),
+            ("99", "500 Internal Server Error"),
+            ("1000", "500 Internal Server Error"),
+            ("-5", "500 Internal Server Error"),
+            ("0", "500 Internal Server Error"),
+            ("100", "500 Internal Server Error"), // not Apache's: see docs/serve.md
+            ("200abc", "200 OK"),
+            ("404", "404 Not Found"),
+            ("299_Odd", "299 "),
+        ] {
+            let answer = ask(&server, "GET", &format!("{path}?{status}"), "");
+            let (got, want) = (answer.head.lines().next().unwrap(), format!("HTTP/1.1 {line}"));
+            assert!(got.starts_with(&want), "{path}?{status}: {got}");
+            assert!(!got.contains("abc"), "{path}?{status}: {got}");
+            assert_eq!(answer.text(), "body\n", "{path}?{status}");
+            assert_eq!(answer.header("Content-Type"), Some("text/plain"), "{path}?{status}");
+        }
+        assert!(server.logged("Bad status=abc"));
+    }
+}
+
+#[test]
+fn trace_and_connect_are_refused_by_name() {
+    let files = [("htdocs/f.txt", "text\n"), ("perl/s.pl", "print \"Content-type: x/y\\n\\n\";")];
+    let server = Server::start("", &files);
+    for path in ["/f.txt", "/nothing", "/registry/s.pl", "/cgi-bin/nothing"] {
+        let answer = ask(&server, "TRACE", path, "");
+        assert_eq!(answer.status, 405, "{path}");
+        assert_eq!(answer.header("Allow"), Some("HEAD,GET,POST,OPTIONS"), "{path}");
+        assert_eq!(answer.header("Connection"), None, "{path}: it is a request like others");
+        assert!(answer.text().contains("The requested method TRACE is not"), "{}", answer.text());
+    }
+    let body = ask(&server, "TRACE", "/f.txt", "Content-Length: 3\r\n\r\nabc");
+    assert_eq!((body.status, body.header("Connection")), (405, Some("close")));
+    assert_eq!(ask(&server, "TRACE", "*", "").status, 400);
+    assert_eq!(ask(&server, "CONNECT", "/f.txt", "").status, 400);
+    let tunnel = ask(&server, "CONNECT", "x:80", "");
+    assert_eq!((tunnel.status, tunnel.header("Allow")), (405, Some("HEAD,GET,POST,OPTIONS")));
+    assert!(tunnel.text().contains("The requested method CONNECT is not"), "{}", tunnel.text());
+}
+
+#[test]
+fn dates_and_ranges_are_read_as_loosely_as_by_apache() {
+    let server = Server::start("", &[("htdocs/f.txt", "0123456789\n")]);
+    let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_704_164_645);
+    std::fs::File::options()
+        .write(true)
+        .open(server.path("htdocs/f.txt"))
+        .unwrap()
+        .set_modified(old)
+        .unwrap();
+    for (date, status) in [
+        ("Tue, 02 Jan 2024 03:04:05 GMT", 304),
+        ("Mon, 02 Jan 2024 03:04:05 GMT", 304), // the weekday says nothing
+        ("Xyz, 02 Jan 2024 03:04:05 PST", 304),
+        ("Monday, 02-Jan-24 03:04:05 GMT", 304),
+        ("Mon Jan  2 03:04:05 2024", 304),
+        ("Tue, 2 Jan 2024 03:04:05 GMT", 304),
+        ("Tue, 02 Jan 2024 03:04:60 GMT", 304),
+        ("02 Jan 2024 03:04:05 GMT", 200),
+        ("Tue,  2 Jan 2024 03:04:05 GMT", 200),
+        ("Tue, 02 Jan 2024 03:04:05", 200),
+        ("Tue, 02 jan 2024 03:04:05 GMT", 200),
+        ("Tue, 31 Feb 2024 03:04:05 GMT", 200),
+        ("Tue, 02 Jan 2024 24:04:05 GMT", 200),
+    ] {
+        let fields = format!("If-Modified-Since: {date}");
+        assert_eq!(ask(&server, "GET", "/f.txt", &fields).status, status, "{date}");
+    }
+    for (range, status) in [
+        ("bytes=0-1", 206),
+        ("bytes= 0-1", 200),
+        ("bytes=\t0-1", 200),
+        ("bytes= -3", 200),
+        ("bytes=0-1, 3-4", 200),
+        ("bytes=0-1 ,3-4", 200),
+        ("bytes=0-1,,3-4", 206),
+        ("bytes=0-1,,", 206),
+        ("bytes=,0-1", 200),
+        ("bytes=", 200),
+        ("bytes=50-", 416),
+    ] {
+        let answer = ask(&server, "GET", "/f.txt", &format!("Range: {range}"));
+        assert_eq!(answer.status, status, "{range}");
+    }
+}

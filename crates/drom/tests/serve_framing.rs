@@ -85,6 +85,22 @@ fn what_was_refused_is_in_the_access_log() {
     assert_eq!(read(), "\"GET /a HTTP/1.1\" 400 GET\n\"GET /b c HTTP/1.1\" 400 GET\n");
 }
 
+/// HTTP/0.9 has no head whose end could be waited for.
+#[test]
+fn a_request_line_without_a_version_is_refused_at_once() {
+    let server = Server::start("", &[("htdocs/a.txt", "a")]);
+    for line in ["GET /a.txt", "GET /", "GET", "BREW", "GET /a.txt FTP/1.1", "get /a.txt", ""] {
+        let text =
+            if line.is_empty() { "\r\nGET /a.txt\r\n".into() } else { format!("{line}\r\n") };
+        let mut client = server.connect();
+        client.stream.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+        client.send(&text);
+        let answer = client.answer();
+        assert_eq!(answer.map(|a| a.status), Some(400), "{text:?}");
+        assert!(client.is_closed(), "{text:?}");
+    }
+}
+
 #[test]
 fn a_url_without_a_path_asks_for_the_root() {
     let server = Server::start("DirectoryIndex index.html\n", &[("htdocs/index.html", "root")]);

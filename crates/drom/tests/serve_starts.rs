@@ -162,6 +162,57 @@ fn the_configuration_test_knows_users_groups_and_folders() {
     }
 }
 
+/// What httpd -t looks at: ServerRoot and the folders of the logs. A PidFile and a TypesConfig are
+/// looked at when the server starts, there as here.
+#[test]
+fn the_configuration_test_looks_at_the_folders_that_apache_looks_at() {
+    for (line, says) in [
+        ("ServerRoot /no/such", "ServerRoot: /no/such is not a directory"),
+        ("ServerRoot /etc/passwd", "ServerRoot: /etc/passwd is not a directory"),
+        ("ErrorLog /no/such/log", "ErrorLog: there is no directory /no/such"),
+        ("CustomLog /no/such/log common", "CustomLog: there is no directory /no/such"),
+        ("TransferLog /no/such/log", "CustomLog: there is no directory /no/such"),
+    ] {
+        let says = says.replace("CustomLog", line.split(' ').next().unwrap());
+        refuses(&format!("Listen 127.0.0.1:0\n{line}\n"), &["-t"], 2, &["c.conf:2: ", &says]);
+    }
+    for line in ["PidFile /no/such/pid", "TypesConfig /no/such", "ErrorLog {}/log"] {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().to_str().unwrap();
+        std::fs::write(dir.path().join("c.conf"), line.replace("{}", root)).unwrap();
+        let ended = serve(dir.path(), &["-t", "-f", "c.conf"]);
+        assert_eq!((ended.status, &ended.said[..]), (Some(0), "Syntax OK\n"), "{line}");
+        assert!(!dir.path().join("log").exists(), "a test makes no files");
+    }
+    let types = "Listen 127.0.0.1:0\nTypesConfig /no/such\n";
+    refuses(types, &[], 1, &["cannot read the TypesConfig /no/such"]);
+}
+
+#[test]
+fn a_switch_that_perl_does_not_know_is_named() {
+    const LOCAL: &str = "Listen 127.0.0.1:0\nPerlSwitches -w\n";
+    for (switch, place, says) in [
+        ("-Zx", "c.conf:3: ", "Unrecognized switch: -Zx"),
+        ("-w5", "c.conf:", "Unrecognized switch: -5"),
+        ("-MNo::Such", "c.conf:3: ", "Can't locate No/Such.pm"),
+        ("-v", "c.conf:", "perl ended"),
+    ] {
+        for log in ["", "ErrorLog {}/log\n"] {
+            let config = format!("{LOCAL}PerlSwitches {switch}\n{log}");
+            let dir = tempfile::tempdir().unwrap();
+            let config = config.replace("{}", dir.path().to_str().unwrap());
+            std::fs::write(dir.path().join("c.conf"), config).unwrap();
+            let ended = serve(dir.path(), &["-f", "c.conf"]);
+            let start = |l: &&str| l.starts_with("drom serve: ");
+            let line = ended.said.lines().find(start).unwrap_or_default();
+            assert_eq!(ended.status, Some(1), "{switch}: {}", ended.said);
+            assert!(line.contains(place) && line.contains("PerlSwitches"), "{}", ended.said);
+            assert!(line.contains(says), "{switch}: {}", ended.said);
+            assert_eq!(ended.said.matches(says).count(), 1, "{switch}: {}", ended.said);
+        }
+    }
+}
+
 #[test]
 fn a_folder_without_scripts_serves_its_files_and_misses_the_others() {
     let dir = tempfile::tempdir().unwrap();
@@ -189,4 +240,63 @@ fn a_folder_without_scripts_serves_its_files_and_misses_the_others() {
     unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(seen, ["200", "404", "404"]);
+}
+
+/// A server in a world of its own in which libperl cannot be loaded; `None` where no such world can
+/// be made.
+fn without_libperl(config: &str) -> Option<(std::process::Child, String, tempfile::TempDir)> {
+    let libraries =
+        "for f in /usr/lib/*/libperl.so.*; do mount --bind /dev/null \"$f\" || exit 9; done";
+    let may = Command::new("unshare").args(["-m", "sh", "-c", libraries]).output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        eprintln!("not tested: no mount namespace can be made");
+        return None;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::create_dir(dir.path().join("cgi-bin")).unwrap();
+    let script = dir.path().join("cgi-bin/a.pl");
+    std::fs::write(&script, "#!/usr/bin/perl\nprint \"Content-type: x/y\\n\\nran\\n\";\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(dir.path().join("a.html"), "file").unwrap();
+    let text = format!("Listen 127.0.0.1:0\nDocumentRoot {{}}\nErrorLog {{}}/log\n{config}");
+    let text = text.replace("{}", dir.path().to_str().unwrap());
+    std::fs::write(dir.path().join("c.conf"), text).unwrap();
+    let mut child = Command::new("unshare")
+        .args(["-m", "sh", "-c", &format!("{libraries}; exec \"$@\""), "sh"])
+        .args([env!("CARGO_BIN_EXE_drom"), "serve", "-f"])
+        .arg(dir.path().join("c.conf"))
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    Some((child, line.trim().trim_start_matches("listening on http://").to_owned(), dir))
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn files_and_cgi_scripts_are_served_where_libperl_is_missing() {
+    for (config, cgi) in [("", false), ("ScriptAlias /cgi-bin/ {}/cgi-bin/\n", true)] {
+        let Some((mut child, address, dir)) = without_libperl(config) else { return };
+        let mut seen = vec![get(&address, "/a.html")];
+        // A process for each script is slower, and all there is.
+        seen.extend((0..3).filter(|_| cgi).map(|_| get(&address, "/cgi-bin/a.pl")));
+        // SAFETY: no pointers.
+        unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+        let log = std::fs::read_to_string(dir.path().join("log")).unwrap();
+        assert!(seen.iter().all(|answer| answer.starts_with("HTTP/1.1 200")), "{seen:?}\n{log}");
+        assert!(seen[1..].iter().all(|answer| answer.contains("ran\n")), "{seen:?}");
+        assert_eq!(log.matches("perl").count() > 0, cgi, "{log}");
+        assert_eq!(log.lines().count(), usize::from(cgi), "{log}");
+    }
 }

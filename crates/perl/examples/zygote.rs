@@ -50,7 +50,7 @@ fn faults_of_children() -> f64 {
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let mut wait = Loop { script: args[1].clone(), left: args[2].parse().expect("a count") };
-    match drom_perl::zygote::run(&[], &args[3..], &mut wait) {
+    match drom_perl::zygote::run(&[], &[], &args[3..], &mut wait) {
         // SAFETY: perl has ended and flushed; the parent's exit handlers are not this child's.
         Ok(status) => unsafe { libc::_exit(status) },
         Err(why) => eprintln!("{why}"),

@@ -33,6 +33,8 @@ void drom_define(pTHX_ const char *name, XSUBADDR_t code, I32 which);
 void drom_boot_request(pTHX);
 void drom_boot_table(pTHX);
 void drom_boot_util(pTHX);
+void drom_boot_library(pTHX);
+int drom_library_is_there(void);
 void drom_hook_processes(void);
 
 void drom_io_register(pTHX);

@@ -170,6 +170,7 @@ static void boot(pTHX)
     drom_boot_table(aTHX);
     drom_boot_request(aTHX);
     drom_boot_util(aTHX);
+    drom_boot_library(aTHX);
 }
 
 int drom_abi(void) { return DROM_SHIM_ABI; }
@@ -194,6 +195,10 @@ int drom_start(const drom_host *host, int argc, char **argv, char **env, drom_re
     usual_signals = PL_signalhook;
     PL_signalhook = signals;
     int failed = perl_parse(my_perl, boot, argc, argv, NULL);
+    if (!failed && !drom_library_is_there()) { /* -v and its like end perl before it begins */
+        set_death(aTHX_ out, DROM_DIED, sv_2mortal(newSVpvs("perl ended with its switches")));
+        return 1;
+    }
     if (!failed) {
         AV *ends = PL_endav; /* the END blocks of start-up code run when a worker ends, not now */
         PL_endav = NULL;

@@ -186,6 +186,19 @@ static void leave_stream(pTHX_ IO *io, PerlIO *ours)
     IoIFP(io) = IoOFP(io) = NULL;
 }
 
+/* What format and write() know of the page: the names of formats may be those of a script that is
+ * unloaded by now. */
+static void forget_page(IO *io)
+{
+    Safefree(IoTOP_NAME(io));
+    Safefree(IoFMT_NAME(io));
+    Safefree(IoBOTTOM_NAME(io));
+    IoTOP_NAME(io) = IoFMT_NAME(io) = IoBOTTOM_NAME(io) = NULL;
+    IoTOP_GV(io) = IoFMT_GV(io) = IoBOTTOM_GV(io) = NULL;
+    IoPAGE(io) = IoLINES_LEFT(io) = 0;
+    IoPAGE_LEN(io) = 60; /* as in a new handle */
+}
+
 void drom_io_close(pTHX)
 {
     GV *out = gv_fetchpvs("STDOUT", GV_ADD | GV_NOTQUAL, SVt_PVIO);
@@ -198,6 +211,7 @@ void drom_io_close(pTHX)
     if (in_stream)
         strip_layers(aTHX_ in_stream);
     leaving = 0;
+    forget_page(script_out);
     if (GvIOp(out) != script_out) { /* the script replaced the glob: give up our claim on it */
         SvREFCNT_dec(script_out);
         script_out = NULL;

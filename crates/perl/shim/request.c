@@ -331,25 +331,6 @@ static XSPROTO(xs_cleanup_register) /* ($pool, code [, argument]) */
 }
 
 /* The files of perl/lib are in the program; Perl asks for them through a hook at the head of @INC. */
-static XSPROTO(xs_module_source)
-{
-    dXSARGS;
-    STRLEN len;
-    if (items != 2)
-        XSRETURN_EMPTY;
-    const char *path = SvPV(ST(1), len);
-    drom_str source = drom.host->module_source(path, len);
-    if (!source.ptr)
-        XSRETURN_EMPTY;
-    SV *text = newSVpvf("#line 1 \"drom/%.*s\"\n", (int)len, path);
-    SV *place = newSVpvf("drom/%.*s", (int)len, path);
-    if (!hv_store(GvHVn(PL_incgv), path, (I32)len, place, 0)) /* else %INC would hold the hook */
-        SvREFCNT_dec(place);
-    sv_catpvn(text, source.ptr, source.len);
-    ST(0) = sv_2mortal(newRV_noinc(text));
-    XSRETURN(1);
-}
-
 static XSPROTO(xs_child_exit)
 {
     dXSARGS;
@@ -410,10 +391,5 @@ void drom_boot_request(pTHX)
 
 void drom_boot_util(pTHX)
 {
-    drom_define(aTHX_ "Drom::Library::INC", xs_module_source, 0);
     drom_define(aTHX_ "ModPerl::Util::exit", xs_child_exit, 0);
-    AV *inc = GvAVn(PL_incgv);
-    av_unshift(inc, 1);
-    SV *hook = sv_bless(newRV_noinc(newSVpvs("drom")), gv_stashpvs("Drom::Library", GV_ADD));
-    av_store(inc, 0, hook);
 }

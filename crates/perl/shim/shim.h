@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define DROM_SHIM_ABI 3
+#define DROM_SHIM_ABI 4
 
 typedef struct {
     const char *ptr; /* NULL: undefined */
@@ -159,6 +159,7 @@ typedef struct {
 typedef int (*drom_cgi_next)(void *state, drom_cgi_job *job);
 typedef void (*drom_cgi_loaded)(void *state, const char *path, size_t len); /* one file of %INC, at the end */
 DROM_EXPORT int drom_zygote(int argc, char **argv, char **env, const char *const *preload,
+                            const char *const *inc, /* what @INC is to be; empty: libperl's own */
                             drom_cgi_next next, drom_cgi_loaded loaded, void *state);
 
 #endif

@@ -16,6 +16,7 @@ static struct {
     drom_cgi_loaded loaded;
     void *state;
     const char *const *preload;
+    const char *const *inc;
 } zygote;
 
 static void fill_env(pTHX_ const char *const *env)
@@ -192,11 +193,23 @@ static int nothing_to_clean(pTHX)
 
 EXTERN_C void boot_DynaLoader(pTHX_ CV *cv);
 
+/* A distribution may build its libperl with other folders than its perl (Debian's perl-base). */
+static void set_inc(pTHX)
+{
+    AV *inc = GvAVn(PL_incgv);
+    if (!zygote.inc || !*zygote.inc)
+        return;
+    av_clear(inc);
+    for (const char *const *folder = zygote.inc; *folder; folder++)
+        av_push(inc, newSVpv(*folder, 0));
+}
+
 static void boot(pTHX)
 {
     newXS("DynaLoader::boot_DynaLoader", boot_DynaLoader, "perl");
     newXS("Drom::Zygote::import", xs_wait, "perl");
     (void)hv_stores(GvHVn(PL_incgv), "Drom/Zygote.pm", newSVpvs("Drom"));
+    set_inc(aTHX);
 }
 
 static void report_loaded(pTHX)
@@ -216,13 +229,14 @@ static void report_loaded(pTHX)
     }
 }
 
-int drom_zygote(int argc, char **argv, char **env, const char *const *preload, drom_cgi_next next,
-                drom_cgi_loaded loaded, void *state)
+int drom_zygote(int argc, char **argv, char **env, const char *const *preload,
+                const char *const *inc, drom_cgi_next next, drom_cgi_loaded loaded, void *state)
 {
     zygote.next = next;
     zygote.loaded = loaded;
     zygote.state = state;
     zygote.preload = preload;
+    zygote.inc = inc;
     PERL_SYS_INIT3(&argc, &argv, &env);
     PerlInterpreter *my_perl = drom_perl = drom_new_perl();
     if (!my_perl)

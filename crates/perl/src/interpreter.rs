@@ -2,6 +2,9 @@
 
 use std::{
     ffi::{CString, c_int, c_void},
+    fs::File,
+    io::{Read, Seek, Write},
+    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
     ptr::NonNull,
 };
 
@@ -14,6 +17,38 @@ use crate::{
 /// A running libperl.
 pub struct Interpreter {
     shim: &'static Shim,
+}
+
+/// Keeps what is written to standard error meanwhile.
+struct Said {
+    file: File,
+    usual: OwnedFd,
+}
+
+impl Said {
+    /// `None` when there is no room for it: then it goes where it always goes.
+    fn begin() -> Option<Self> {
+        let usual = std::io::stderr().as_fd().try_clone_to_owned().ok()?;
+        // SAFETY: the name is a C string; the descriptor is new, and its duplicate takes the place
+        // of standard error, which `usual` keeps.
+        unsafe {
+            let fd = libc::memfd_create(c"drom-said".as_ptr(), libc::MFD_CLOEXEC);
+            if fd < 0 {
+                return None;
+            }
+            let file = File::from_raw_fd(fd);
+            (libc::dup2(fd, 2) == 2).then_some(Self { file, usual })
+        }
+    }
+
+    fn end(mut self) -> Vec<u8> {
+        // SAFETY: both descriptors are open.
+        unsafe { libc::dup2(self.usual.as_raw_fd(), 2) };
+        let mut text = Vec::new();
+        let _ = self.file.rewind(); // a file in memory; what cannot be read was not said
+        let _ = self.file.read_to_end(&mut text);
+        text
+    }
 }
 
 /// A compiled sub or script that [`Interpreter::run`] takes. Lives as long as the interpreter.
@@ -74,6 +109,7 @@ impl Interpreter {
         // Perl keeps pointers into argv ($0 is written there), so these live as long as the process.
         let argv: &'static CStrings = Box::leak(Box::new(CStrings::new(args)));
         let mut result = RunResult::empty();
+        let said = Said::begin();
         // SAFETY: argv and environ are NULL-terminated arrays of C strings that stay; called once.
         let failed = unsafe {
             (shim.start)(
@@ -84,11 +120,15 @@ impl Interpreter {
                 &raw mut result,
             )
         };
-        if failed != 0 {
-            let text = String::from_utf8_lossy(result.message()).trim_end().to_owned();
-            return Err(Unavailable::Start(text));
+        let said = said.map(Said::end).unwrap_or_default();
+        if failed == 0 {
+            // A standard error that cannot be written has nowhere to complain.
+            let _ = std::io::stderr().write_all(&said);
+            return Ok(Self { shim });
         }
-        Ok(Self { shim })
+        // What perl says of its switches is in no variable of its.
+        let text = if result.message().is_empty() { &said } else { result.message() };
+        Err(Unavailable::Start(String::from_utf8_lossy(text).trim_end().to_owned()))
     }
 
     /// `PerlModule` and `PerlRequire`. The error is Perl's own text.

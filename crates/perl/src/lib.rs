@@ -14,5 +14,5 @@ pub mod zygote;
 
 pub use exchange::{Command, Exchange, Number, TableKind, Text};
 pub use interpreter::{Call, End, Handler, Interpreter, Outcome, RunFlags, Source};
-pub use shim::{Unavailable, available};
+pub use shim::{Unavailable, available, load};
 pub use table::Table;

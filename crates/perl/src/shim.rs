@@ -8,7 +8,7 @@ use std::{
 };
 
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libdrom_perl.so"));
-const ABI: c_int = 3;
+const ABI: c_int = 4;
 
 /// Why Perl cannot be served here.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +31,11 @@ pub enum Unavailable {
 #[must_use]
 pub fn available() -> bool {
     !LIBRARY.is_empty()
+}
+
+/// Loads libperl into this process. Without this it is loaded when it is used for the first time.
+pub fn load() -> Result<(), Unavailable> {
+    Shim::load().map(drop)
 }
 
 #[repr(C)]
@@ -95,6 +100,7 @@ pub struct Shim {
     pub refuse: unsafe extern "C" fn(c_int) -> c_int,
     pub zygote: unsafe extern "C" fn(
         c_int,
+        Strings,
         Strings,
         Strings,
         Strings,

@@ -47,13 +47,19 @@ struct State<'a> {
 }
 
 /// Starts perl and waits inside it. Returns in each child with the exit status of its script, and never
-/// in the zygote itself. `switches` are -T, -t or nothing; `preload` are modules to load first.
-pub fn run(switches: &[&str], preload: &[String], wait: &mut dyn Wait) -> Result<i32, Unavailable> {
+/// in the zygote itself. `switches` are -T, -t or nothing; `inc` is what @INC is to be, empty for
+/// libperl's own; `preload` are modules to load first.
+pub fn run(
+    switches: &[&str],
+    inc: &[String],
+    preload: &[String],
+    wait: &mut dyn Wait,
+) -> Result<i32, Unavailable> {
     let shim = Shim::load()?;
     let args = ["perl"].into_iter().chain(switches.iter().copied());
     let program = format!("{:/>width$}", "/dev/null", width = PROGRAM_BYTES);
     let argv = CStrings::new(args.chain(["-MDrom::Zygote", &program]));
-    let preload = CStrings::new(preload);
+    let (preload, inc) = (CStrings::new(preload), CStrings::new(inc));
     let mut state = State { wait, job: None };
     // SAFETY: all arrays live until the function returns or the process ends; `state` is reached only
     // through the two callbacks, on this thread, while the call runs.
@@ -63,6 +69,7 @@ pub fn run(switches: &[&str], preload: &[String], wait: &mut dyn Wait) -> Result
             argv.as_ptr(),
             environ.cast_const().cast(),
             preload.as_ptr(),
+            inc.as_ptr(),
             next,
             Some(loaded),
             (&raw mut state).cast(),

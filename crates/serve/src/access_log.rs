@@ -9,10 +9,16 @@ use crate::{
 
 /// Writes a finished request to every `CustomLog`.
 pub fn write(request: &Request, now_ns: u64, served_before: u64) {
+    write_for(std::process::id(), request, now_ns, served_before);
+}
+
+/// The same for a request that another process ran.
+pub fn write_for(pid: u32, request: &Request, now_ns: u64, served_before: u64) {
     if request.site.access_logs.is_empty() {
         return;
     }
     let entry = Entry {
+        pid,
         request,
         duration_us: now_ns.saturating_sub(request.started_ns) / 1000,
         served_before,
@@ -48,6 +54,7 @@ pub fn note_original(request: &mut Request) {
 }
 
 struct Entry<'a> {
+    pid: u32,
     request: &'a Request,
     duration_us: u64,
     served_before: u64,
@@ -154,7 +161,7 @@ impl LogEntry for Entry<'_> {
     }
 
     fn pid(&self) -> u32 {
-        std::process::id()
+        self.pid
     }
 
     fn keep_alive_requests(&self) -> u64 {

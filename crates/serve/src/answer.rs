@@ -1,10 +1,11 @@
 //! The answer's head and its end: framing, fields, error pages. Bytes go into buffers; no I/O.
 
-use std::{cell::RefCell, net::SocketAddr};
+use std::cell::RefCell;
 
 use crate::{
     config::ErrorDocument,
     error_page,
+    files::ALLOW,
     http::{DateCache, ResponseHead, status_text},
     request::{Because, Next, Request},
 };
@@ -204,8 +205,9 @@ fn standard_page(request: &mut Request) {
 }
 
 /// A whole answer for a connection whose request could not be read.
-pub fn refusal(server: &str, status: u16, wall_s: u64, _client: SocketAddr) -> Vec<u8> {
-    let page = error_page::html(status, &error_page::Detail::default());
+pub fn refusal(server: &str, status: u16, wall_s: u64, method: &str) -> Vec<u8> {
+    let detail = error_page::Detail { method, ..error_page::Detail::default() };
+    let page = error_page::html(status, &detail);
     let head = ResponseHead {
         status,
         reason: None,
@@ -216,7 +218,9 @@ pub fn refusal(server: &str, status: u16, wall_s: u64, _client: SocketAddr) -> V
     };
     let mut wire = Vec::with_capacity(512);
     let typed = (b"Content-Type".as_slice(), b"text/html; charset=iso-8859-1".as_slice());
-    DATE.with_borrow_mut(|date| head.write(&mut wire, date.at(wall_s), [typed].into_iter()));
+    let allow = (b"Allow".as_slice(), ALLOW.as_bytes());
+    let fields = [typed].into_iter().chain((status == 405).then_some(allow));
+    DATE.with_borrow_mut(|date| head.write(&mut wire, date.at(wall_s), fields));
     wire.extend_from_slice(page.as_bytes());
     wire
 }

@@ -1,8 +1,6 @@
 //! Conditional requests: what becomes of an answer with these validators (`ap_meets_conditions`).
 //! Pure; for files, for CGI's and for Perl's output. Compared with Apache 2.4.71.
 
-use std::time::UNIX_EPOCH;
-
 use crate::http::Head;
 
 /// The fields of a request that ask for conditions or for a part.
@@ -118,14 +116,71 @@ fn tag_matches(list: &[u8], etag: Option<&[u8]>, weakly: bool) -> bool {
     })
 }
 
-/// An HTTP date in seconds since 1970; old browsers add `; length=…`.
+/// An HTTP date in seconds since 1970, read as Apache reads it (`apr_date_parse_http`): the first
+/// word, which should be the weekday, and what follows the time say nothing.
 #[must_use]
 pub fn date(text: &[u8]) -> Option<i64> {
-    let text = std::str::from_utf8(text).ok()?;
-    let text = text.split(';').next().unwrap_or_default();
-    let time = httpdate::parse_http_date(text.trim()).ok()?;
-    let since = time.duration_since(UNIX_EPOCH).ok()?;
-    i64::try_from(since.as_secs()).ok()
+    let text = text.trim_ascii_start();
+    let text = &text[memchr::memchr(b' ', text)? + 1..];
+    let is = |mask| has_form(text, mask);
+    // Where day, month, year (of two or four digits) and time stand.
+    let (day, month, year, time) = match () {
+        () if is(b"## @$$ #### ##:##:## *") => (0..2, 3, 7..11, 12),
+        () if is(b"##-@$$-## ##:##:## *") => (0..2, 3, 7..9, 10),
+        () if is(b"@$$ ~# ##:##:## ####*") => (4..6, 0, 16..20, 7),
+        () if is(b"# @$$ #### ##:##:## *") => (0..1, 2, 6..10, 11),
+        () => return None,
+    };
+    let number = |at: std::ops::Range<usize>| {
+        let digits = std::str::from_utf8(&text[at]).unwrap_or_default();
+        digits.trim_start().parse::<i64>().unwrap_or(0)
+    };
+    let year = match (year.len(), number(year)) {
+        (2, year) if year < 70 => 2000 + year,
+        (2, year) => 1900 + year,
+        (_, year) => year,
+    };
+    let month = MONTHS.iter().position(|m| text[month..].starts_with(m))?;
+    let [hour, minute, second] = [0, 3, 6].map(|at| number(time + at..time + at + 2));
+    let day = number(day);
+    let good_time = hour < 24 && minute < 60 && second < 62; // as in leap seconds
+    let good = good_time && year >= 1970 && (1..=days_of(month, year)).contains(&day);
+    let seconds = (days_before(month, year) + day - 1) * 86400 + hour * 3600 + minute * 60 + second;
+    good.then_some(seconds)
+}
+
+const MONTHS: [&[u8]; 12] = [
+    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
+];
+
+/// `#` a digit, `~` a digit or a blank, `@` a capital, `$` a small letter, `*` the rest.
+fn has_form(text: &[u8], mask: &[u8]) -> bool {
+    let (mask, open) = mask.strip_suffix(b"*").map_or((mask, false), |mask| (mask, true));
+    let fits = |(c, m): (&u8, &u8)| match m {
+        b'#' => c.is_ascii_digit(),
+        b'~' => c.is_ascii_digit() || *c == b' ',
+        b'@' => c.is_ascii_uppercase(),
+        b'$' => c.is_ascii_lowercase(),
+        m => c == m,
+    };
+    let long_enough = if open { text.len() >= mask.len() } else { text.len() == mask.len() };
+    long_enough && text.iter().zip(mask).all(fits)
+}
+
+fn is_leap(year: i64) -> bool {
+    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+}
+
+fn days_of(month: usize, year: i64) -> i64 {
+    const DAYS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    DAYS[month] + i64::from(month == 1 && is_leap(year))
+}
+
+/// Days from 1970 to the first of a month.
+fn days_before(month: usize, year: i64) -> i64 {
+    let leaps = |year: i64| year / 4 - year / 100 + year / 400;
+    let years = 365 * (year - 1970) + leaps(year - 1) - leaps(1969);
+    years + (0..month).map(|m| days_of(m, year)).sum::<i64>()
 }
 
 #[cfg(test)]
@@ -162,5 +217,31 @@ mod tests {
     fn dates_may_have_a_tail() {
         assert_eq!(date(b"Tue, 02 Jan 2024 03:04:05 GMT; length=26"), Some(1_704_164_645));
         assert_eq!(date(b"junk"), None);
+    }
+
+    #[test]
+    fn every_date_that_is_written_is_read() {
+        for seconds in (0..253_402_300_799).step_by(12_345_679) {
+            let text = crate::http::response::http_date(seconds);
+            assert_eq!(date(text.as_bytes()), Some(seconds as i64), "{text}");
+        }
+        for (text, seconds) in [
+            ("Sun, 29 Feb 2004 23:59:59 GMT", Some(1_078_099_199)),
+            ("Sun, 29 Feb 2100 00:00:00 GMT", None),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", Some(784_111_777)),
+            ("Sunday, 06-Nov-69 08:49:37 GMT", Some(3_150_953_377)),
+            ("Sun Nov  6 08:49:37 1994", Some(784_111_777)),
+            ("x 6 Nov 1994 08:49:37 ", Some(784_111_777)),
+            ("x 06 Nov 1969 08:49:37 GMT", None),
+            ("x 00 Nov 1994 08:49:37 GMT", None),
+            ("x 31 Nov 1994 08:49:37 GMT", None),
+            ("x 06 Xyz 1994 08:49:37 GMT", None),
+            ("x 06 Nov 1994 08:49:37", None),
+            ("x", None),
+            ("x ", None),
+            ("", None),
+        ] {
+            assert_eq!(date(text.as_bytes()), seconds, "{text}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    scoreboard::{Slot, State},
+    scoreboard::{Sent, Slot, State},
     site::Site,
     sys,
 };
@@ -85,13 +85,17 @@ pub fn give_up_signal() -> i32 {
 }
 
 pub fn request_begins(socket: i32, head_sent: bool) {
-    SOCKET.store(socket, Relaxed);
     BEGAN.store(head_sent, Relaxed);
+    SOCKET.store(socket, Relaxed);
 }
 
-/// The head of the running request's answer left: nobody can answer it any more.
-pub fn answer_begins() {
-    BEGAN.store(true, Relaxed);
+/// A part of an answer leaves, with the head or after it. If it is the running request's, nobody
+/// else can answer that any more.
+pub fn answer_leaves(socket: i32, status: u16, body_bytes: u64) {
+    if SOCKET.load(Relaxed) == socket {
+        BEGAN.store(true, Relaxed);
+        note_sent(Sent { status, body_bytes, whole: false });
+    }
 }
 
 pub fn request_ends() {
@@ -146,11 +150,21 @@ extern "C" fn not_ours(_signal: i32) {}
 /// Whoever sends SIGTERM to the whole group (a service manager, `timeout`) means the server, and
 /// what runs is finished. A process that Perl forked is not the worker: it ends.
 extern "C" fn terminate(signal: i32) {
-    // SAFETY: getpid, signal and raise are async-signal-safe.
+    if is_worker() {
+        return drain(signal);
+    }
+    die_of(signal);
+}
+
+fn is_worker() -> bool {
+    // SAFETY: no pointers; async-signal-safe.
+    unsafe { libc::getpid() == OWN_PID.load(Relaxed) }
+}
+
+/// As if there were no handler, once this one has returned.
+fn die_of(signal: i32) {
+    // SAFETY: signal and raise are async-signal-safe.
     unsafe {
-        if libc::getpid() == OWN_PID.load(Relaxed) {
-            return drain(signal);
-        }
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
     }
@@ -165,6 +179,9 @@ extern "C" fn interrupt(_signal: i32) {
 }
 
 extern "C" fn fatal(signal: i32) {
+    if !is_worker() {
+        return die_of(signal); // a script's child: the request is its parent's
+    }
     // SAFETY: names this thread.
     let here = unsafe { libc::pthread_self() } as u64;
     // A request that came to its end at the last moment leaves nothing to give up.
@@ -183,6 +200,14 @@ extern "C" fn fatal(signal: i32) {
         unsafe { std::mem::transmute::<usize, fn(bool)>(function)(AT_REST.load(Relaxed)) };
     }
     watch_helper()
+}
+
+/// For the line of the access log, should this worker not write it.
+fn note_sent(sent: Sent) {
+    // SAFETY: the slot lives as long as the server.
+    if let Some(slot) = unsafe { SLOT.load(Relaxed).as_ref() } {
+        slot.running.set_sent(Some(sent));
+    }
 }
 
 fn mark_dying() {
@@ -233,10 +258,10 @@ fn answer_client(signal: i32) {
         Content-Length: 44\r\nConnection: close\r\n\r\nThe process that ran this request crashed.\r\n";
     let ends: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n\
         Content-Length: 35\r\nConnection: close\r\n\r\nThe server ended before the answer\n";
-    let text = match signal == give_up_signal() {
-        true if SERVER_ENDS.load(Relaxed) => ends,
-        true => late,
-        false => failed,
+    let (status, text) = match signal == give_up_signal() {
+        true if SERVER_ENDS.load(Relaxed) => (503, ends),
+        true => (504, late),
+        false => (500, failed),
     };
     // SAFETY: writes a constant to a socket and shuts it; both are async-signal-safe.
     unsafe {
@@ -247,6 +272,9 @@ fn answer_client(signal: i32) {
                 text.len(),
                 libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
             );
+            let head = text.windows(4).position(|w| w == b"\r\n\r\n").map_or(0, |at| at + 4);
+            let body_bytes = (text.len() - head) as u64;
+            note_sent(Sent { status, body_bytes, whole: true });
         }
         libc::shutdown(socket, libc::SHUT_RDWR);
     }

@@ -124,7 +124,7 @@ fn server(request: &Request, env: &mut Table) {
 }
 
 /// The server's own PATH, as it was when the first script asked.
-fn path() -> &'static [u8] {
+pub fn path() -> &'static [u8] {
     static PATH: std::sync::OnceLock<std::ffi::OsString> = std::sync::OnceLock::new();
     let found =
         || std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());

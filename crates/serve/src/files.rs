@@ -142,10 +142,13 @@ fn parse_ranges(text: &[u8], size: u64) -> Ranges {
         return Ranges::Whole;
     }
     let (mut ranges, mut overlaps, mut reversals) = (Vec::<(u64, u64)>::new(), 0, 0);
-    let list = list.strip_suffix(b",").unwrap_or(list);
-    for spec in list.split(|&c| c == b',').map(<[u8]>::trim_ascii) {
+    let mut beyond = false;
+    for spec in range_specs(list) {
         let Some(range) = parse_range(spec, size) else { return Ranges::Whole };
-        let Some((first, last)) = range else { continue };
+        let Some((first, last)) = range else {
+            beyond = true;
+            continue;
+        };
         match ranges.last_mut() {
             Some(before)
                 if first <= before.1.saturating_add(1) && last.saturating_add(1) >= before.0 =>
@@ -164,10 +167,17 @@ fn parse_ranges(text: &[u8], size: u64) -> Ranges {
     let too_many =
         ranges.len() > MAX_RANGES || overlaps > MAX_OVERLAPS || reversals > MAX_REVERSALS;
     match ranges.is_empty() {
-        true => Ranges::Unsatisfiable,
+        true if beyond => Ranges::Unsatisfiable,
+        true => Ranges::Whole,
         false if too_many || total > size => Ranges::Whole,
         false => Ranges::Some(ranges),
     }
+}
+
+/// As `ap_getword` cuts them: several commas are one, and nothing before the first is the end.
+fn range_specs(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let leading = list.starts_with(b",");
+    list.split(|&c| c == b',').filter(|spec| !spec.is_empty()).take_while(move |_| !leading)
 }
 
 /// One range: `None` when malformed, `Some(None)` when it lies beyond the file.

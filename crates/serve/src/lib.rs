@@ -15,6 +15,7 @@ pub mod error_page;
 pub mod files;
 pub mod http;
 pub mod log;
+mod lost;
 pub mod map;
 mod master;
 mod output;

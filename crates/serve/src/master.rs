@@ -15,6 +15,7 @@ use drom_observe::clock;
 use crate::{
     cgi,
     config::{Config, LogLevel},
+    lost,
     scoreboard::{Scoreboard, State},
     site::{self, Site},
     sys,
@@ -36,6 +37,8 @@ pub enum ServeError {
     Load(String),
     #[error("cannot open the log {0}: {1}")]
     Log(PathBuf, std::io::Error),
+    #[error("cannot read the TypesConfig {0}: {1}")]
+    Types(PathBuf, std::io::Error),
     #[error("cannot write the PidFile {0}: {1}")]
     PidFile(PathBuf, std::io::Error),
     #[error("there is no user or group called {0} (User, Group)")]
@@ -184,6 +187,8 @@ impl Master {
                 jobs: self.cgi_jobs.0.try_clone()?,
                 lifeline: self.lifeline.0.try_clone()?,
                 preload: config.server.cgi_preload.clone(),
+                ahead: config.server.cgi_wanted,
+                constant: cgi::constant::Constant::of(config),
             })
         };
         let setup =
@@ -376,7 +381,9 @@ impl Master {
         let found = generation.workers.iter().position(|w| w.slot == slot);
         let worker = found.map(|i| generation.workers.remove(i));
         let line = &self.board.slots[slot];
-        if status != 0 {
+        // Told to drain before it could hear that: it had nothing yet.
+        let left_early = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGUSR2;
+        if status != 0 && !left_early {
             log_death(generation.site, line, pid, status);
             let quick = worker.is_some_and(|w| clock::monotonic_ns() - w.started_ns < QUICK_NS);
             self.quick_ends = if quick { self.quick_ends + 1 } else { 0 };
@@ -384,6 +391,7 @@ impl Master {
                 self.hold_until_ns = clock::monotonic_ns() + QUICK_NS;
             }
         }
+        lost::log(generation.site, line, pid as u32);
         line.clear();
         self.stop_cgi_of(slot);
     }
@@ -685,7 +693,7 @@ fn drain(worker: &mut Worker) {
 
 fn log_death(site: &Site, line: &crate::scoreboard::Slot, pid: i32, status: i32) {
     let how = sys::how_it_ended(status);
-    let (request, position) = (line.request.get(), line.position.get());
+    let (request, position) = (line.request.line(), line.position.line());
     let busy = line.perl_since_ns.load(Relaxed) != 0 || line.state() == State::Dying;
     let mut text = format!("worker {pid} {how}");
     if busy && !request.is_empty() {

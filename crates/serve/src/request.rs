@@ -499,6 +499,9 @@ impl Request {
 
     pub fn take_script_head(&mut self, head: ScriptHead) {
         let had_status = head.status.is_some();
+        if let Some(text) = &head.bad_status {
+            self.note(LogLevel::Error, &format!("malformed header from script: Bad status={text}"));
+        }
         if let Some((status, line)) = head.status {
             self.status = status;
             self.status_line = Some(line);
@@ -590,8 +593,8 @@ impl Request {
             self.framing = answer::streaming(self);
             answer::write_head(self, &mut wire);
             self.head_sent = true;
-            crate::crisis::answer_begins();
         }
+        crate::crisis::answer_leaves(self.socket, self.status, self.body_sent);
         let held = std::mem::take(&mut self.held);
         let result = self.send_parts(&wire, &held);
         self.wire = wire;

@@ -4,14 +4,19 @@
 //! Text (the request line, the Perl position) is copied byte by byte; a reader may see a torn line, and
 //! shows it as what it is: a hint for people.
 
-use std::sync::atomic::{
-    AtomicI32, AtomicU8, AtomicU32, AtomicU64,
-    Ordering::{Relaxed, SeqCst},
+use std::{
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    sync::atomic::{
+        AtomicI32, AtomicU8, AtomicU32, AtomicU64,
+        Ordering::{Relaxed, SeqCst},
+    },
 };
 
 use crate::sys;
 
 const LINE_MAX: usize = 192;
+/// As much of a request's head as fits an ordinary browser's.
+const HEAD_MAX: usize = 1024;
 
 /// What a worker is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +58,42 @@ pub struct Slot {
     pub requests: AtomicU64,
     /// Monotonic time at which Perl was entered; 0 while Perl is not running.
     pub perl_since_ns: AtomicU64,
-    pub request: Line,
+    /// Head of the request that Perl runs.
+    pub request: Text<{ HEAD_MAX / 8 }>,
+    pub running: Running,
     /// Perl file and line, written when a request is stopped or the worker dies.
-    pub position: Line,
+    pub position: Text<{ LINE_MAX / 8 }>,
+}
+
+/// What the access log needs of the request that Perl runs, should the worker not live to write its
+/// line. Besides its head, in `Slot::request`.
+#[repr(C)]
+pub struct Running {
+    /// Monotonic; 0: no request, or its line is written.
+    pub started_ns: AtomicU64,
+    pub wall_us: AtomicU64,
+    pub client: Address,
+    pub local: Address,
+    /// What went out of its answer; status 0: nothing.
+    status: AtomicU32,
+    body_bytes: AtomicU64,
+    /// The answer that went out was whole.
+    whole: AtomicU32,
+}
+
+/// An answer as far as it went out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    pub status: u16,
+    pub body_bytes: u64,
+    pub whole: bool,
+}
+
+/// An address, in the form of the sixth version.
+#[repr(C)]
+pub struct Address {
+    ip: [AtomicU64; 2],
+    port: AtomicU32,
 }
 
 /// A CGI child whose output a worker reads. The child's number is for stopping it.
@@ -111,27 +149,68 @@ impl CgiSlot {
 
 /// Bytes that one process writes and another may read, eight at a time.
 #[repr(C)]
-pub struct Line {
+pub struct Text<const WORDS: usize> {
     len: AtomicU32,
-    words: [AtomicU64; LINE_MAX / 8],
+    words: [AtomicU64; WORDS],
 }
 
-impl Line {
+impl<const WORDS: usize> Text<WORDS> {
     pub fn set(&self, text: &[u8]) {
-        let len = text.len().min(LINE_MAX);
-        for (to, from) in self.words.iter().zip(text[..len].chunks(8)) {
-            let mut word = [0; 8];
-            word[..from.len()].copy_from_slice(from);
-            to.store(u64::from_le_bytes(word), Relaxed);
+        let text = &text[..text.len().min(WORDS * 8)];
+        let (whole, rest) = text.as_chunks::<8>();
+        for (to, from) in self.words.iter().zip(whole) {
+            to.store(u64::from_le_bytes(*from), Relaxed);
         }
-        self.len.store(len as u32, Relaxed);
+        if !rest.is_empty() {
+            let mut word = [0; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            self.words[whole.len()].store(u64::from_le_bytes(word), Relaxed);
+        }
+        self.len.store(text.len() as u32, Relaxed);
     }
 
-    pub fn get(&self) -> String {
-        let len = (self.len.load(Relaxed) as usize).min(LINE_MAX);
-        let bytes: Vec<u8> =
-            self.words.iter().flat_map(|w| w.load(Relaxed).to_le_bytes()).take(len).collect();
-        String::from_utf8_lossy(&bytes).into_owned()
+    pub fn bytes(&self) -> Vec<u8> {
+        let len = (self.len.load(Relaxed) as usize).min(WORDS * 8);
+        self.words.iter().flat_map(|w| w.load(Relaxed).to_le_bytes()).take(len).collect()
+    }
+
+    /// Up to the end of the first line.
+    pub fn line(&self) -> String {
+        let bytes = self.bytes();
+        let end = bytes.iter().position(|&b| b == b'\r').unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    }
+}
+
+impl Address {
+    pub fn set(&self, address: SocketAddr) {
+        let ip = match address.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        self.ip[0].store((ip.to_bits() >> 64) as u64, Relaxed);
+        self.ip[1].store(ip.to_bits() as u64, Relaxed);
+        self.port.store(address.port().into(), Relaxed);
+    }
+
+    pub fn get(&self) -> SocketAddr {
+        let [high, low] = [&self.ip[0], &self.ip[1]].map(|half| u128::from(half.load(Relaxed)));
+        let ip = IpAddr::from(Ipv6Addr::from_bits(high << 64 | low)).to_canonical();
+        SocketAddr::new(ip, self.port.load(Relaxed) as u16)
+    }
+}
+
+impl Running {
+    pub fn sent(&self) -> Option<Sent> {
+        let status = self.status.load(Relaxed) as u16;
+        let (body_bytes, whole) = (self.body_bytes.load(Relaxed), self.whole.load(Relaxed) != 0);
+        (status != 0).then_some(Sent { status, body_bytes, whole })
+    }
+
+    pub fn set_sent(&self, sent: Option<Sent>) {
+        self.status.store(sent.map_or(0, |s| s.status.into()), Relaxed);
+        self.body_bytes.store(sent.map_or(0, |s| s.body_bytes), Relaxed);
+        self.whole.store(sent.map_or(0, |s| s.whole.into()), Relaxed);
     }
 }
 
@@ -172,6 +251,7 @@ impl Slot {
         self.requests.store(0, Relaxed);
         self.perl_since_ns.store(0, Relaxed);
         self.request.set(b"");
+        self.running.started_ns.store(0, Relaxed);
         self.position.set(b"");
         self.set_state(State::Free);
     }
@@ -275,11 +355,27 @@ mod tests {
     }
 
     #[test]
-    fn a_line_keeps_what_fits() {
+    fn a_text_keeps_what_fits() {
         let board = Scoreboard::new(1).unwrap();
-        board.slots[0].request.set(b"GET / HTTP/1.1");
-        assert_eq!(board.slots[0].request.get(), "GET / HTTP/1.1");
-        board.slots[0].request.set(&[b'x'; 1000]);
-        assert_eq!(board.slots[0].request.get().len(), LINE_MAX);
+        let request = &board.slots[0].request;
+        for text in ["", "GET / HT", "GET / HTTP/1.1"] {
+            request.set(text.as_bytes());
+            assert_eq!(request.line(), text);
+        }
+        request.set(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_eq!(request.line(), "GET / HTTP/1.1");
+        assert!(request.bytes().ends_with(b"\r\nHost: x\r\n\r\n"));
+        request.set(&[b'x'; 3000]);
+        assert_eq!(request.bytes(), [b'x'; HEAD_MAX]);
+    }
+
+    #[test]
+    fn addresses_survive() {
+        let board = Scoreboard::new(1).unwrap();
+        for text in ["127.0.0.1:80", "[2001:db8::1]:65535"] {
+            let address: SocketAddr = text.parse().unwrap();
+            board.slots[0].running.client.set(address);
+            assert_eq!(board.slots[0].running.client.get(), address);
+        }
     }
 }

@@ -10,6 +10,8 @@ pub const SCRIPT_HEAD_BYTES_MAX: usize = 256 * 1024;
 pub struct ScriptHead {
     /// `Status: 404 Not Found`, as a number and as text.
     pub status: Option<(u16, Vec<u8>)>,
+    /// What stood there when it was no status.
+    pub bad_status: Option<String>,
     pub content_type: Option<Vec<u8>>,
     pub location: Option<Vec<u8>>,
     /// Everything else, in order.
@@ -28,8 +30,6 @@ pub enum BadHead {
         "script printed {SCRIPT_HEAD_BYTES_MAX} bytes without an empty line to end its headers"
     )]
     TooLong,
-    #[error("malformed header from script: Bad status={0}")]
-    Status(String),
 }
 
 /// Collects output until the head is whole.
@@ -97,7 +97,9 @@ fn parse(head: &[u8]) -> Result<ScriptHead, BadHead> {
         }
         let (name, value) = parse_line(line)?;
         if name.eq_ignore_ascii_case(b"Status") {
-            parsed.status = Some(parse_status(value)?);
+            let status = parse_status(value);
+            parsed.bad_status = status.is_none().then(|| shown(value));
+            parsed.status = Some(status.unwrap_or((500, Vec::new())));
         } else if name.eq_ignore_ascii_case(b"Content-Type") {
             parsed.content_type = Some(value.to_vec());
         } else if name.eq_ignore_ascii_case(b"Location") {
@@ -122,14 +124,15 @@ fn parse_line(line: &[u8]) -> Result<(&[u8], &[u8]), BadHead> {
     Ok((name, value))
 }
 
-fn parse_status(value: &[u8]) -> Result<(u16, Vec<u8>), BadHead> {
+/// The number, and the whole as a status line when it can be one. As in Apache, what is no status
+/// takes the place of none: the answer goes out as 500.
+fn parse_status(value: &[u8]) -> Option<(u16, Vec<u8>)> {
     let digits = value.iter().take_while(|b| b.is_ascii_digit()).count();
-    let code = std::str::from_utf8(&value[..digits]).ok().and_then(|d| d.parse().ok());
-    match code {
-        // 1xx announces an answer and is none: its client would wait for the answer for ever.
-        Some(code) if (200..=999).contains(&code) => Ok((code, value.to_vec())),
-        _ => Err(BadHead::Status(shown(value))),
-    }
+    let code = std::str::from_utf8(&value[..digits]).ok()?.parse().ok()?;
+    let is_line = matches!(value.get(digits), None | Some(b' '));
+    let line = if is_line { value } else { &value[..digits] };
+    // 1xx announces an answer and is none: its client would wait for the answer for ever.
+    (200..=999).contains(&code).then(|| (code, line.to_vec()))
 }
 
 fn shown(line: &[u8]) -> String {
@@ -264,11 +267,18 @@ mod tests {
         assert_eq!(whole(b""), Err(BadHead::Missing));
         assert_eq!(whole(b"Content-type: text/plain\n"), Err(BadHead::Missing));
         assert!(matches!(whole(b"no header"), Err(BadHead::Line(_))));
-        for status in ["ok", "100", "101", "99", "1000"] {
-            let text = format!("Status: {status}\n\n");
-            assert!(matches!(whole(text.as_bytes()), Err(BadHead::Status(_))), "{status}");
-        }
         assert!(matches!(whole(b"X-A : 1\n\n"), Err(BadHead::Line(_))));
+    }
+
+    #[test]
+    fn what_is_no_status_is_500() {
+        for status in ["ok", "", "-5", "100", "101", "99", "1000", "99999"] {
+            let head = whole(format!("Status: {status}\n\n").as_bytes()).unwrap().0;
+            assert_eq!(head.status, Some((500, Vec::new())), "{status}");
+            assert_eq!(head.bad_status.as_deref(), Some(status));
+        }
+        let head = whole(b"Status: 404Gone\n\n").unwrap().0;
+        assert_eq!((head.status, head.bad_status), (Some((404, b"404".to_vec())), None));
     }
 
     #[test]

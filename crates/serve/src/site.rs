@@ -6,6 +6,7 @@ use std::{
     fs::OpenOptions,
     net::SocketAddr,
     os::fd::AsRawFd,
+    path::Path,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -81,10 +82,11 @@ pub fn make(config: Config) -> Result<Site, ServeError> {
         fields: settings.limit_request_fields,
         field_size: settings.limit_request_field_size,
     };
-    let types_file = settings.types_config.clone().unwrap_or_else(|| "/etc/mime.types".into());
-    let types = match std::fs::read_to_string(types_file) {
-        Ok(text) => MediaTypes::parse(&text),
-        Err(_) => MediaTypes::built_in(),
+    let types_file = settings.types_config.as_deref().unwrap_or(Path::new("/etc/mime.types"));
+    let types = match (std::fs::read(types_file), &settings.types_config) {
+        (Ok(text), _) => MediaTypes::parse(&String::from_utf8_lossy(&text)),
+        (Err(_), None) => MediaTypes::built_in(),
+        (Err(e), Some(path)) => return Err(ServeError::Types(path.clone(), e)),
     };
     let error_log_name = error_log.map_or_else(|| "stderr".to_owned(), |p| p.display().to_string());
     let server = server_header(settings.server_tokens);
@@ -94,7 +96,7 @@ pub fn make(config: Config) -> Result<Site, ServeError> {
     Ok(Site { config, mapper, server, limits, types, access_logs, error_log_name, environment })
 }
 
-fn open_log(path: &std::path::Path) -> Result<std::fs::File, ServeError> {
+fn open_log(path: &Path) -> Result<std::fs::File, ServeError> {
     let opened = OpenOptions::new().append(true).create(true).open(path);
     opened.map_err(|e| ServeError::Log(path.to_path_buf(), e))
 }

@@ -300,6 +300,21 @@ pub fn reap() -> Option<(i32, i32)> {
     (pid > 0).then_some((pid, status))
 }
 
+/// Waits for the end of a child; its wait status.
+pub fn wait_for(pid: i32) -> Option<i32> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is a local.
+        let got = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+        if got == pid {
+            return Some(status);
+        }
+        if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+            return None;
+        }
+    }
+}
+
 /// A wait status in words, after the name of who ended.
 pub fn how_it_ended(status: i32) -> String {
     match libc::WIFSIGNALED(status) {

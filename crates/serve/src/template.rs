@@ -3,10 +3,10 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
-use drom_perl::Interpreter;
+use drom_perl::{Interpreter, Unavailable};
 
 use crate::{
-    config::{PerlStep, PerlStepKind, ScriptFlavour},
+    config::{PerlStartup, PerlStep, PerlStepKind, ScriptFlavour},
     engine,
     perl_tier::PerlTier,
     scoreboard::{Scoreboard, State},
@@ -220,7 +220,7 @@ fn load(site: &'static Site) -> Result<Option<PerlTier>, String> {
     if !startup.wanted {
         return Ok(None);
     }
-    let mut switches = startup.switches.clone();
+    let mut switches: Vec<String> = startup.switches.iter().map(|(s, _)| s.clone()).collect();
     if startup.taint {
         switches.push("-T".to_owned());
     }
@@ -228,7 +228,7 @@ fn load(site: &'static Site) -> Result<Option<PerlTier>, String> {
         switches.push("-w".to_owned());
     }
     set_start_env(site);
-    let interpreter = Interpreter::start(&switches).map_err(|e| e.to_string())?;
+    let interpreter = Interpreter::start(&switches).map_err(|e| no_start(startup, &e))?;
     interpreter.require("Drom::Environment", false).map_err(|text| shown(&text))?;
     interpreter.require("Drom::Startup", false).map_err(|text| shown(&text))?;
     let mut perl = PerlTier::new(interpreter);
@@ -245,6 +245,27 @@ fn load(site: &'static Site) -> Result<Option<PerlTier>, String> {
         );
     }
     Ok(Some(perl))
+}
+
+/// With the place of the switch that perl complains of, or of all of them.
+fn no_start(startup: &PerlStartup, error: &Unavailable) -> String {
+    let Unavailable::Start(text) = error else { return error.to_string() };
+    let named = startup.switches.iter().find(|(switch, _)| complains_of(text, switch));
+    let mut places: Vec<String> = match named {
+        Some((_, place)) => vec![place.to_string()],
+        None => startup.switches.iter().map(|(_, place)| place.to_string()).collect(),
+    };
+    places.dedup();
+    match places.is_empty() {
+        true => error.to_string(),
+        false => format!("{}: PerlSwitches: {error}", places.join(", ")),
+    }
+}
+
+fn complains_of(text: &str, switch: &str) -> bool {
+    let module = switch.strip_prefix("-M").or_else(|| switch.strip_prefix("-m"));
+    let name = module.and_then(|m| m.split(['=', ' ']).next()).map(|m| m.replace("::", "/"));
+    text.contains(switch) || name.is_some_and(|name| text.contains(&format!(" {name}.pm ")))
 }
 
 fn run_step(perl: &PerlTier, step: &PerlStep) -> Result<(), String> {

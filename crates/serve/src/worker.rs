@@ -21,6 +21,7 @@ use crate::{
     config::LogLevel,
     crisis,
     engine::{Engine, Move, Setup, Turn},
+    lost,
     map::files::Disk,
     perl_tier::PerlTier,
     request::{Next, Request},
@@ -220,13 +221,13 @@ fn run_job(
     // SAFETY: this thread is the owner until `enter`.
     let engine = unsafe { &mut *shared.engine.get() };
     let mut request = engine.begin_job(job)?;
-    slot.request.set(request.request_line());
     slot.requests.fetch_add(1, Ordering::Relaxed);
     let Some(perl) = perl else {
         request.next = Next::Error(status_without_perl(site, &request));
         return engine.finish_job(job, request);
     };
     let limit = request.mapped().policy.time_limit();
+    lost::note(slot, &request);
     enter(shared, slot, engine.now_ns, limit, &request);
     let cleanups = perl.run(&mut request);
     let later = cleanups && request.next == Next::Finish;
@@ -296,6 +297,7 @@ fn leave(shared: &Shared, slot: &crate::scoreboard::Slot) {
         sys::futex_wait(&shared.owner, HELPER, Some(LOOK * 10));
     }
     slot.perl_since_ns.store(0, Ordering::Relaxed);
+    lost::over(slot);
 }
 
 // ---- the helper -------------------------------------------------------------------------------

@@ -72,13 +72,23 @@ pub fn run(args: Args) -> Exit {
         }
     };
     if args.test {
-        eprintln!("Syntax OK");
-        return Exit::Done;
+        return test(&config);
     }
     if args.reload {
         return reload(&config);
     }
     serve(args, config)
+}
+
+/// The configuration could be read. What else `httpd -t` looks at are the folders of the logs.
+fn test(config: &Config) -> Exit {
+    let missing = config.missing_log_folders();
+    if missing.is_empty() {
+        eprintln!("Syntax OK");
+        return Exit::Done;
+    }
+    missing.iter().for_each(|error| eprintln!("{error}"));
+    Exit::Usage
 }
 
 fn serve(args: Args, first: Config) -> Exit {

@@ -4,6 +4,7 @@
 //! runs Perl. The spawner starts programs itself and passes Perl scripts to a zygote. What the child prints
 //! comes back to the worker through a pipe.
 
+pub mod constant;
 pub mod job;
 pub mod spawner;
 pub mod zygote;

@@ -6,6 +6,7 @@
 //! library folders count.
 
 use std::{
+    cell::OnceCell,
     collections::HashMap,
     ffi::CString,
     fs::File,
@@ -15,10 +16,12 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::Path,
+    process::{Command, Stdio},
     time::SystemTime,
 };
 
 use super::{
+    constant::Constant,
     job::{JOB_BYTES_MAX, Job},
     zygote,
 };
@@ -36,6 +39,9 @@ pub struct Setup {
     pub lifeline: OwnedFd,
     /// `DromCGIPreload`.
     pub preload: Vec<String>,
+    /// A perl is to wait for scripts before the first of them is asked for.
+    pub ahead: bool,
+    pub constant: Constant,
 }
 
 /// More sets of modules than this are not kept apart.
@@ -49,7 +55,8 @@ struct Spawner {
     scripts: HashMap<Vec<u8>, Script>,
     reports: (OwnedFd, OwnedFd),
     children: HashMap<i32, (u32, u32)>,
-    perl: Option<Perl>,
+    /// Looked for when it is needed; `None` inside when scripts get processes of their own.
+    perl: OnceCell<Option<Perl>>,
     /// Where zygotes fork, and which of them is next.
     cores: Vec<usize>,
     turn: usize,
@@ -70,8 +77,10 @@ enum How {
 }
 
 /// The perl that scripts mean: the one whose libperl this program was built with.
-struct Perl {
-    path: String,
+pub struct Perl {
+    pub path: String,
+    /// Its @INC; empty when it would not say.
+    pub inc: Vec<String>,
 }
 
 /// Between two jobs a spawner that gets this leaves the rest to its successor. Its zygotes finish
@@ -84,7 +93,6 @@ pub fn run(setup: Setup) {
     let signals = sys::signal_fd(&[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, RETIRE]);
     let Ok(signals) = signals else { return };
     let Ok(reports) = sys::message_pair(false) else { return };
-    let perl = drom_perl::available().then(find_perl).flatten();
     let mut cores = drom_observe::allowed_cores();
     cores.truncate(CORES_MAX);
     let mut spawner = Spawner {
@@ -93,11 +101,11 @@ pub fn run(setup: Setup) {
         scripts: HashMap::new(),
         reports,
         children: HashMap::new(),
-        perl,
+        perl: OnceCell::new(),
         cores,
         turn: 0,
     };
-    if spawner.perl.is_some() {
+    if spawner.setup.ahead && spawner.perl().is_some() {
         spawner.warm_up();
     }
     let mut buffer = vec![0; JOB_BYTES_MAX];
@@ -130,9 +138,13 @@ pub fn run(setup: Setup) {
 }
 
 impl Spawner {
+    fn perl(&self) -> Option<&Perl> {
+        self.perl.get_or_init(find_perl).as_ref()
+    }
+
     /// The first requests should not wait for perl's start.
     fn warm_up(&mut self) {
-        let mut kind = self.kind(zygote::Taint::Off, &[], Vec::new());
+        let mut kind = self.kind(zygote::Taint::Off, &[], self.setup.constant.base());
         for core in self.cores.clone() {
             kind.core = core;
             self.zygote(&kind);
@@ -166,7 +178,7 @@ impl Spawner {
         {
             return known.how;
         }
-        let how = self.perl.as_ref().map_or(How::Exec, |perl| first_line(path, &perl.path));
+        let how = self.perl().map_or(How::Exec, |perl| first_line(path, &perl.path));
         // Nothing may be loaded before early code, and nothing is for a program that is not Perl.
         let learned = how == How::Exec || has_early_code(path);
         let script = Script { changed, how, modules: Vec::new(), learned };
@@ -182,8 +194,7 @@ impl Spawner {
         fds: [RawFd; 2],
     ) -> bool {
         let known = &self.scripts[job.script];
-        let locale = job.env.iter().filter(|v| zygote::is_locale(v)).map(|v| v.to_vec());
-        let mut kind = self.kind(taint, &known.modules, locale.collect());
+        let mut kind = self.kind(taint, &known.modules, &job.env);
         self.turn = (self.turn + 1) % self.cores.len();
         kind.core = self.cores[self.turn];
         let learn = !known.learned;
@@ -191,23 +202,23 @@ impl Spawner {
         link.send(bytes, &fds, learn).is_ok()
     }
 
-    fn kind(
+    fn kind<Text: AsRef<[u8]>>(
         &self,
         taint: zygote::Taint,
         modules: &[String],
-        mut locale: Vec<Vec<u8>>,
+        env: &[Text],
     ) -> zygote::Kind {
-        locale.sort();
         let mut all: Vec<String> = self.setup.preload.iter().chain(modules).cloned().collect();
         all.sort();
         all.dedup();
-        zygote::Kind { taint, modules: all, locale, core: self.cores[0] }
+        let env = self.setup.constant.part(env, !all.is_empty());
+        zygote::Kind { taint, modules: all, env, core: self.cores[0] }
     }
 
     /// The zygote of a kind, started when there is none. Without room for one more a bare one has
     /// to do.
     fn zygote(&mut self, kind: &zygote::Kind) -> Option<&zygote::Link> {
-        let bare = self.kind(kind.taint, &[], kind.locale.clone());
+        let bare = self.kind(kind.taint, &[], &kind.env);
         let bare = zygote::Kind { core: kind.core, ..bare };
         let full = self.zygotes.len() >= SETS_MAX * self.cores.len();
         let kind = if full && !self.zygotes.contains_key(kind) { &bare } else { kind };
@@ -216,7 +227,7 @@ impl Spawner {
             self.zygotes.remove(kind);
         }
         if !self.zygotes.contains_key(kind) {
-            let perl = self.perl.as_ref()?.path.clone();
+            let perl = self.perl()?;
             let report = self.reports.1.try_clone().ok()?;
             let lifeline = self.setup.lifeline.try_clone().ok()?;
             let link = zygote::start(kind, self.setup.board, perl, (report, lifeline))?;
@@ -358,7 +369,36 @@ fn is_executable(path: &Path) -> bool {
 
 fn find_perl() -> Option<Perl> {
     let path = "/usr/bin/perl";
-    Path::new(path).exists().then(|| Perl { path: path.to_owned() })
+    if !drom_perl::available() || !Path::new(path).exists() || !loads() {
+        return None;
+    }
+    Some(Perl { path: path.to_owned(), inc: inc_of(path) })
+}
+
+/// Whether libperl is there. Not tried in this process, which stays small: it is what forks.
+fn loads() -> bool {
+    // SAFETY: the spawner has one thread.
+    match unsafe { sys::fork() } {
+        Ok(None) => {
+            let loaded = drom_perl::load();
+            if let Err(why) = &loaded {
+                let text = "CGI scripts are run without a perl that waits for them";
+                eprintln_line(&format!("drom: {text}: {why}"));
+            }
+            sys::exit_now(i32::from(loaded.is_err()))
+        }
+        Ok(Some(pid)) => sys::wait_for(pid) == Some(0),
+        Err(_) => false,
+    }
+}
+
+/// Not what libperl says: a distribution may build the two with different folders.
+fn inc_of(perl: &str) -> Vec<String> {
+    let asked = ["-e", "print join qq(\\0), @INC"];
+    let told = Command::new(perl).args(asked).env_clear().stdin(Stdio::null()).output();
+    let told = told.map(|output| output.stdout).unwrap_or_default();
+    let folders = told.split(|&b| b == 0).filter(|folder| !folder.is_empty());
+    folders.map(|folder| String::from_utf8_lossy(folder).into_owned()).collect()
 }
 
 fn show(path: &[u8]) -> String {

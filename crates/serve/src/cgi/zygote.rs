@@ -3,8 +3,12 @@
 
 use std::{
     collections::HashMap,
+    ffi::OsStr,
     fs,
-    os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd, RawFd},
+        unix::ffi::OsStrExt,
+    },
     path::Path,
     time::SystemTime,
 };
@@ -12,7 +16,11 @@ use std::{
 use drom_observe::{allowed_cores, clock, pin_current_thread};
 use drom_perl::zygote::{Job as PerlJob, Wait};
 
-use super::job::{JOB_BYTES_MAX, Job};
+use super::{
+    constant::Variables,
+    job::{JOB_BYTES_MAX, Job},
+    spawner::Perl,
+};
 use crate::{
     scoreboard::{CgiSlot, Scoreboard},
     sys,
@@ -31,16 +39,11 @@ pub struct Kind {
     pub taint: Taint,
     /// `Name` or `Name=file`, sorted.
     pub modules: Vec<String>,
-    /// `NAME=value` of what perl looks at when it starts, sorted.
-    pub locale: Vec<Vec<u8>>,
+    /// Its environment.
+    pub env: Variables,
     /// Where it forks. A child that begins on the core of its parent finds memory and page tables
     /// in the cache: 1.6 times as many children a second (docs/decisions/002-zygote.md).
     pub core: usize,
-}
-
-/// Whether perl looks at this variable of its environment when it starts.
-pub fn is_locale(variable: &[u8]) -> bool {
-    variable.starts_with(b"LC_") || variable.starts_with(b"LANG")
 }
 
 /// The spawner's end of a zygote.
@@ -83,7 +86,7 @@ fn modified(file: &str) -> Option<SystemTime> {
 pub fn start(
     kind: &Kind,
     board: Scoreboard,
-    perl: String,
+    perl: &Perl,
     (report, lifeline): (OwnedFd, OwnedFd),
 ) -> Option<Link> {
     let (mine, theirs) = sys::message_pair(false).ok()?;
@@ -107,13 +110,13 @@ pub fn start(
     }
 }
 
-fn run(kind: &Kind, board: Scoreboard, perl: String, fds: [OwnedFd; 3]) -> ! {
+fn run(kind: &Kind, board: Scoreboard, perl: &Perl, fds: [OwnedFd; 3]) -> ! {
     sys::reset_signals();
     // Among what the spawner holds are the pipes of the very job that made it start this zygote.
     sys::close_all_except(&fds.each_ref().map(AsRawFd::as_raw_fd));
     let [jobs, report, lifeline] = fds;
     null_to_stdio();
-    set_environment(&kind.locale);
+    take_environment(&kind.env);
     let cores = allowed_cores();
     // A zygote that may run anywhere is slower, not wrong.
     let _ = pin_current_thread(&[kind.core]);
@@ -126,14 +129,14 @@ fn run(kind: &Kind, board: Scoreboard, perl: String, fds: [OwnedFd; 3]) -> ! {
         kind.modules.iter().map(|m| m.split('=').next().unwrap_or(m).to_owned()).collect();
     let mut zygote = ZygoteLoop {
         board,
-        perl,
+        perl: perl.path.clone(),
         cores,
         jobs: Some((jobs, lifeline)),
         report: Some(report),
         child: None,
         loaded: Vec::new(),
     };
-    let status = match drom_perl::zygote::run(switches, &names, &mut zygote) {
+    let status = match drom_perl::zygote::run(switches, &perl.inc, &names, &mut zygote) {
         Ok(status) => status,
         Err(why) => {
             super::spawner::eprintln_line(&format!("drom: {why}"));
@@ -249,7 +252,6 @@ impl ZygoteLoop {
 
 /// The part of a CGI child that does not depend on what it runs: descriptors, folder, slot.
 pub fn enter_child(board: &Scoreboard, job: &Job<&[u8]>, stdin: RawFd, stdout: RawFd) {
-    use std::os::unix::ffi::OsStrExt;
     // The group is there before its number is known: whoever stops the child stops the group.
     sys::make_group(0);
     if let Some(line) = board.cgi.get(job.slot as usize)
@@ -306,23 +308,22 @@ pub fn stop_children(board: &Scoreboard, mut children: Vec<i32>) {
     }
 }
 
-/// A script has what its request has; the server's own variables are not for it. Without its
+/// What the server's own environment says is not for scripts, which have one of theirs. Without its
 /// `LANG`, eleven files of a locale need not be mapped either, and not be copied by each fork.
-fn set_environment(locale: &[Vec<u8>]) {
-    use std::os::unix::ffi::OsStrExt;
-    let path = std::env::var_os("PATH");
-    // SAFETY: the process has one thread, and nothing holds a pointer into its environment.
+fn take_environment(env: &Variables) {
+    let split = |variable: &Vec<u8>| {
+        let equals = variable.iter().position(|&b| b == b'=').filter(|&at| at > 0)?;
+        let text = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+        Some((text(&variable[..equals]), text(&variable[equals + 1..])))
+    };
+    let whole = |variable: &&Vec<u8>| !variable.contains(&0);
+    // SAFETY: a zygote has one thread.
     unsafe {
-        libc::clearenv();
-        if let Some(path) = path {
-            std::env::set_var("PATH", path);
-        }
-        for variable in locale {
-            let mut parts = variable.splitn(2, |&b| b == b'=').map(std::ffi::OsStr::from_bytes);
-            if let (Some(name), Some(value)) = (parts.next(), parts.next()) {
-                std::env::set_var(name, value);
-            }
-        }
+        std::env::vars_os().for_each(|(name, _)| std::env::remove_var(name));
+        env.iter()
+            .filter(whole)
+            .filter_map(split)
+            .for_each(|(name, value)| std::env::set_var(name, value));
     }
 }
 

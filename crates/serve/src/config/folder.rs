@@ -21,6 +21,7 @@ pub(super) fn config(dir: &Path, options: &Options) -> Config {
     config.server.document_root = dir.to_path_buf();
     // Files and CGI scripts need no libperl; a `perl/` that is made later needs a reload.
     config.perl.wanted = dir.join("perl").is_dir();
+    config.server.cgi_wanted = dir.join("cgi-bin").is_dir();
     let class = ScriptFlavour::Registry.class().to_string();
     config.perl.handlers.insert(class);
     for (name, script) in [("/cgi-bin/", true), ("/perl/", false)] {

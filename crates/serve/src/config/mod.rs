@@ -85,6 +85,25 @@ impl Config {
         folder::config(dir, options)
     }
 
+    /// Of every section, of those inside of sections, and what stands outside.
+    pub fn policies(&self) -> impl Iterator<Item = &Policy> {
+        let nested = self.sections.iter().flat_map(|s| s.policy.files.iter().map(|f| &f.policy));
+        self.sections.iter().map(|s| &s.policy).chain(nested).chain([&self.base])
+    }
+
+    /// What a test of the configuration says besides: folders that logs cannot be made in. A server
+    /// that starts sees that by itself.
+    #[must_use]
+    pub fn missing_log_folders(&self) -> Vec<ConfigError> {
+        let logs = self.server.log_places.iter().filter_map(|(name, path, place)| {
+            let folder = path.parent().filter(|p| !p.as_os_str().is_empty())?;
+            let what = format!("there is no directory {}", folder.display());
+            let fault = Fault::Argument { name: (*name).to_owned(), what };
+            (!folder.is_dir()).then(|| ConfigError { place: place.clone(), fault })
+        });
+        logs.collect()
+    }
+
     fn empty(server_root: &Path) -> Config {
         Config {
             listen: Vec::new(),

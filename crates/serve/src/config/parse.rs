@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::catalogue::{self, Apply, Context, Cx, Directive};
 use super::fault::{ConfigError, Fault, Notice, Place};
 use super::lexer::{self, Statement};
-use super::policy::{PerlHandler, Policy};
+use super::policy::{HandlerName, PerlHandler, Policy};
 use super::section::{Pattern, Scope, Section};
 use super::settings::PerlStartup;
 use super::source::{Source, expand};
@@ -473,14 +473,20 @@ impl Parser<'_> {
         }
         let handlers = handlers_named(&self.config);
         self.config.perl = PerlStartup { handlers, ..self.config.perl };
+        self.config.server.cgi_wanted = wants_cgi(&self.config);
         Ok((self.config.finish(options), self.notices))
     }
 }
 
+fn wants_cgi(config: &Config) -> bool {
+    let is_cgi = |handler: &Option<HandlerName>| *handler == Some(HandlerName::CgiScript);
+    let names = |p: &Policy| is_cgi(&p.set_handler) || p.add_handler.values().any(is_cgi);
+    config.aliases.iter().any(|alias| alias.script) || config.policies().any(names)
+}
+
 fn handlers_named(config: &Config) -> HashSet<String> {
-    let nested = config.sections.iter().flat_map(|s| s.policy.files.iter().map(|f| &f.policy));
-    let policies = config.sections.iter().map(|s| &s.policy).chain(nested).chain([&config.base]);
-    let handlers = policies.filter_map(|p| p.perl_handlers.as_ref()).flat_map(|h| h.iter());
+    let handlers =
+        config.policies().filter_map(|p| p.perl_handlers.as_ref()).flat_map(|h| h.iter());
     let name = |handler: &PerlHandler| match handler {
         PerlHandler::Script(flavour) => flavour.class().to_string(),
         PerlHandler::Sub(name) => name.to_string(),

@@ -39,6 +39,8 @@ pub struct Settings {
     pub error_log: Option<PathBuf>,
     pub log_level: LogLevel,
     pub custom_logs: Vec<CustomLog>,
+    /// Every log: the directive, its file, where it stands.
+    pub log_places: Vec<(&'static str, PathBuf, Place)>,
     /// `LogFormat` nicknames and the common ones.
     pub log_formats: Pairs,
     pub pid_file: Option<PathBuf>,
@@ -55,6 +57,8 @@ pub struct Settings {
     pub read_timeout: Duration,
     /// Modules loaded in the CGI zygote.
     pub cgi_preload: Vec<String>,
+    /// Whether something is run as CGI: a perl for it is started before the first request.
+    pub cgi_wanted: bool,
 }
 
 impl Settings {
@@ -83,6 +87,7 @@ impl Settings {
             error_log: None,
             log_level: LogLevel::Warn,
             custom_logs: Vec::new(),
+            log_places: Vec::new(),
             log_formats: common_log_formats(),
             pid_file: None,
             user: None,
@@ -94,6 +99,7 @@ impl Settings {
             response_buffer_limit: 1 << 20,
             read_timeout: Duration::ZERO,
             cgi_preload: Vec::new(),
+            cgi_wanted: false,
         }
     }
 }
@@ -188,7 +194,7 @@ pub enum AliasSource {
 #[derive(Debug, Clone, Default)]
 pub struct PerlStartup {
     /// `PerlSwitches`, in order.
-    pub switches: Vec<String>,
+    pub switches: Vec<(String, Place)>,
     /// Modules and files to load, in order.
     pub steps: Vec<PerlStep>,
     /// `PerlSetEnv` outside of sections.

@@ -23,6 +23,7 @@ use std::{
 
 use connection::{Connection, State};
 use drom_observe::clock;
+pub use reading::place;
 
 use crate::{
     config::LogLevel,

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     access_log, answer,
     config::LogLevel,
+    files,
     http::{self, Chunk, ChunkedDecoder, ChunkedLimits, HeadScratch, Parsed, Target},
     map::{files::Disk, uri},
     output,
@@ -227,7 +228,9 @@ impl Engine {
         let client = connection.client;
         let wall_s = crate::site::wall_time().as_secs();
         let site = self.setup.site;
-        let wire = answer::refusal(&site.server, status, wall_s, client);
+        let method = connection.input.split(|&b| b == b' ').next().unwrap_or_default();
+        let method = String::from_utf8_lossy(method);
+        let wire = answer::refusal(&site.server, status, wall_s, &method);
         // Too small to block in practice; what does not fit is lost with the connection.
         let _ = output::send(connection.fd.as_raw_fd(), &wire);
         site.log_error(LogLevel::Info, Some(client), "http", &format!("{why} ({status})"));
@@ -258,7 +261,7 @@ impl Engine {
 }
 
 /// Finds path, query and place of a request. Some when it is answered without looking further.
-fn place(request: &mut Request, head: http::Head) -> Option<Next> {
+pub fn place(request: &mut Request, head: http::Head) -> Option<Next> {
     request.method.extend_from_slice(&request.bytes[head.method.clone()]);
     let path = match &head.target {
         Target::Asterisk => None,
@@ -288,6 +291,10 @@ fn place(request: &mut Request, head: http::Head) -> Option<Next> {
     }
     let mapped = request.site.mapper.map(&request.path, &Disk);
     request.mapped = Some(mapped);
+    if request.method == b"TRACE" {
+        request.headers_out.set(b"Allow", files::ALLOW.as_bytes());
+        return Some(Next::Error(405));
+    }
     None
 }
 

@@ -166,9 +166,14 @@ fn unfinished(bytes: &[u8], limits: &Limits) -> Parsed {
     {
         return Parsed::Reject(400, "a line ends in a bare line feed");
     }
-    let line = memchr::memchr(b'\n', bytes).unwrap_or(bytes.len());
+    let end = memchr::memchr(b'\n', bytes);
+    let line = end.unwrap_or(bytes.len());
     if line > limits.line + 1 {
         return Parsed::Reject(414, "the request line is too long");
+    }
+    // A line of HTTP/0.9 is a whole request: its client sends no more.
+    if let Some(Err((status, why))) = end.map(|at| request_line(bytes, 0..at - 1, limits)) {
+        return Parsed::Reject(status, why);
     }
     let fields = if limits.fields == 0 { MOST_FIELDS } else { limits.fields };
     let most =
@@ -439,7 +444,8 @@ fn target(
 ) -> Result<(Target, Option<Range<usize>>), Reject> {
     let (method, text) = (&buffer[method.clone()], &buffer[raw.clone()]);
     match method {
-        b"CONNECT" | b"TRACE" => return Err((405, "CONNECT and TRACE are not served")),
+        b"CONNECT" if is_host(text) => return Err((405, "CONNECT is not served")),
+        b"CONNECT" => return Err((400, "CONNECT names no host")),
         b"OPTIONS" if text == b"*" => return Ok((Target::Asterisk, None)),
         _ => {}
     }

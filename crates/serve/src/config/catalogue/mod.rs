@@ -58,6 +58,12 @@ impl Cx<'_> {
         self.notices.push(Notice { place: self.place.clone(), text });
     }
 
+    /// A log, so that its folder can be looked at.
+    fn note_log(&mut self, name: &'static str, file: &str) {
+        let path = self.path(file);
+        self.server.log_places.push((name, path, self.place.clone()));
+    }
+
     /// A path as Apache reads it: relative to `ServerRoot`.
     fn path(&self, text: &str) -> PathBuf {
         self.server.server_root.join(text)

@@ -71,7 +71,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         "",
         "Command line switches of the interpreter.",
         |cx, a| {
-            cx.perl.switches.extend_from_slice(a);
+            cx.perl.switches.extend(a.iter().map(|switch| (switch.clone(), cx.place.clone())));
             Ok(())
         },
     ),

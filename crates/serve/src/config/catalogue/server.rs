@@ -1,6 +1,8 @@
 //! Directives about the server as a whole: addresses, processes, connections, limits, logs,
 //! identity.
 
+use std::path::Path;
+
 use super::Context::{Both, Server};
 use super::values::{duration, listen_address, number, on_off, positive, size, word, workers};
 use super::{Cx, Directive, MANY, accepted, refused, set};
@@ -35,7 +37,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         "Where relative paths start.",
         |cx, a| {
             cx.server.server_root = cx.config_dir.join(&a[0]);
-            Ok(())
+            is_directory(cx, &cx.server.server_root)
         },
     ),
     set(
@@ -47,11 +49,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         "Where files of `/` are.",
         |cx, a| {
             cx.server.document_root = cx.path(&a[0]).components().collect();
-            let root = &cx.server.document_root;
-            match cx.source.is_directory(root) {
-                true => Ok(()),
-                false => Err(format!("{} is not a directory, or not readable", root.display())),
-            }
+            is_directory(cx, &cx.server.document_root)
         },
     ),
     set(
@@ -263,7 +261,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         Server,
         "",
         "An access log in the common format.",
-        |cx, a| push_log(cx, &a[0], "common"),
+        |cx, a| push_log(cx, "TransferLog", &a[0], "common"),
     ),
     set(
         "PidFile",
@@ -478,11 +476,20 @@ fn max_per_child(cx: &mut Cx, args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
+fn is_directory(cx: &Cx, path: &Path) -> Result<(), String> {
+    match cx.source.is_directory(path) {
+        true => Ok(()),
+        false => Err(format!("{} is not a directory, or not readable", path.display())),
+    }
+}
+
 fn error_log(cx: &mut Cx, args: &[String]) -> Result<(), String> {
     if args[0].starts_with(['|']) || args[0].starts_with("syslog") {
         return Err("only files are supported, no pipes and no syslog".to_string());
     }
     cx.server.error_log = (args[0] != "/dev/stderr").then(|| cx.path(&args[0]));
+    cx.server.log_places.retain(|(name, ..)| *name != "ErrorLog");
+    cx.note_log("ErrorLog", &args[0]);
     Ok(())
 }
 
@@ -507,10 +514,10 @@ fn log_format(cx: &mut Cx, args: &[String]) -> Result<(), String> {
 }
 
 fn custom_log(cx: &mut Cx, args: &[String]) -> Result<(), String> {
-    push_log(cx, &args[0], &args[1])
+    push_log(cx, "CustomLog", &args[0], &args[1])
 }
 
-fn push_log(cx: &mut Cx, file: &str, format: &str) -> Result<(), String> {
+fn push_log(cx: &mut Cx, name: &'static str, file: &str, format: &str) -> Result<(), String> {
     if file.starts_with('|') {
         return Err("only files are supported, no pipes".to_string());
     }
@@ -518,6 +525,7 @@ fn push_log(cx: &mut Cx, file: &str, format: &str) -> Result<(), String> {
         crate::log::LogFormat::parse(format)?;
     }
     cx.server.custom_logs.push(CustomLog { path: cx.path(file), format: format.to_string() });
+    cx.note_log(name, file);
     Ok(())
 }
 
