@@ -10,7 +10,7 @@ use drom_report::{
 use drom_stats::{
     Latency, Paired, QuantileRatio, confidence_sequence, mean, quantile_ratio, trend, two_modes,
 };
-use drom_store::{Block, Group, Manifest, Run, Slice, Variant};
+use drom_store::{Block, Dropped, Group, Manifest, Run, Slice, Variant};
 
 use crate::{
     plan::BLOCKS_MIN,
@@ -20,7 +20,7 @@ use crate::{
 /// Everything, response times from the stored histograms included.
 #[must_use]
 pub fn analyse(run: &Run) -> Findings {
-    let mut findings = judge(&run.manifest, &run.blocks);
+    let mut findings = judge(&run.manifest, &run.blocks, &run.dropped);
     for (finding, group) in findings.groups.iter_mut().zip(&run.manifest.groups) {
         let blocks = of_group(&run.blocks, &group.name);
         let base = merged_by_block(run, &blocks, &group.baseline);
@@ -35,9 +35,10 @@ pub fn analyse(run: &Run) -> Findings {
 
 /// Throughput, CPU, memory, checks and verdicts; no histogram is read.
 #[must_use]
-pub fn judge(manifest: &Manifest, blocks: &[Block]) -> Findings {
-    let groups: Vec<GroupFinding> =
+pub fn judge(manifest: &Manifest, blocks: &[Block], dropped: &[Dropped]) -> Findings {
+    let mut groups: Vec<GroupFinding> =
         manifest.groups.iter().map(|group| judge_group(manifest, group, blocks)).collect();
+    groups.iter_mut().for_each(|group| count_dropped(group, dropped));
     let all = groups.iter().flat_map(|g| g.rows.iter().flat_map(|row| &row.checks));
     let mut checks: BTreeMap<String, CheckCount> = BTreeMap::new();
     for check in all.cloned().chain(manifest.flags.iter().map(count_of)) {
@@ -46,7 +47,8 @@ pub fn judge(manifest: &Manifest, blocks: &[Block]) -> Findings {
     }
     let doubtful = groups.iter().filter_map(doubt).collect();
     let wrong = groups.iter().flat_map(wrong_answers).collect();
-    Findings { groups, checks: checks.into_values().collect(), doubtful, wrong }
+    let dropped = groups.iter().flat_map(dropped_words).collect();
+    Findings { groups, checks: checks.into_values().collect(), doubtful, wrong, dropped }
 }
 
 /// A ratio that is safe to look at after every block.
@@ -162,6 +164,37 @@ fn wrong_answers(group: &GroupFinding) -> Vec<String> {
         let check = row.checks.iter().find(|check| check.code == "L4")?;
         let slices = if check.count == 1 { "1 slice" } else { &format!("{} slices", check.count) };
         Some(format!("{}: `{}` in {slices}: {}", group.name, row.variant, check.detail))
+    };
+    group.rows.iter().filter_map(say).collect()
+}
+
+/// Blocks that do not count stand in the row of whose server failed.
+fn count_dropped(group: &mut GroupFinding, dropped: &[Dropped]) {
+    for row in &mut group.rows {
+        let own = |d: &&Dropped| d.group == group.name && d.variant == row.variant;
+        let own: Vec<&Dropped> = dropped.iter().filter(own).collect();
+        let Some(first) = own.first() else { continue };
+        let (code, detail) = (DROPPED.to_owned(), one_line(&first.reason));
+        row.checks.push(CheckCount { code, count: own.len(), detail });
+    }
+}
+
+const DROPPED: &str = "F1";
+
+/// What a server wrote stands behind its end, one line after the other.
+fn one_line(reason: &str) -> String {
+    let mut lines = reason.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default().to_owned();
+    let rest: Vec<&str> = lines.collect();
+    if rest.is_empty() { first } else { format!("{first} {}", rest.join(" / ")) }
+}
+
+fn dropped_words(group: &GroupFinding) -> Vec<String> {
+    let say = |row: &Row| {
+        let check = row.checks.iter().find(|check| check.code == DROPPED)?;
+        let blocks = if check.count == 1 { "1 block" } else { &format!("{} blocks", check.count) };
+        let (group, variant, detail) = (&group.name, &row.variant, &check.detail);
+        Some(format!("{group}: {blocks} dropped, the server of `{variant}` failed: {detail}"))
     };
     group.rows.iter().filter_map(say).collect()
 }

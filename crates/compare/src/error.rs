@@ -50,6 +50,8 @@ pub enum Error {
     NoBaseline { group: String, baseline: String, reason: String },
     #[error("the load on `{variant}` could not be run: {reason}")]
     Load { variant: String, reason: String },
+    #[error("`{variant}`: {reason}")]
+    Ended { variant: String, reason: String },
     #[error(transparent)]
     Store(#[from] drom_store::Error),
 }
@@ -71,6 +73,18 @@ impl Error {
         let line = lines.iter().rposition(|line| bare(line).starts_with(&anchor));
         let line = line.filter(|_| !anchor.is_empty()).map(|index| index + 1);
         Self::Plan { anchor, line, message }
+    }
+
+    /// A server's own failure, which costs a block: whose it was, and what happened.
+    pub(crate) fn of_server(&self) -> Option<(&str, String)> {
+        match self {
+            Self::Start { variant, reason } => Some((variant, format!("did not start: {reason}"))),
+            Self::Answer { variant, path, reason } => Some((variant, format!("{path}: {reason}"))),
+            Self::Load { variant, reason } | Self::Ended { variant, reason } => {
+                Some((variant, reason.clone()))
+            }
+            _ => None,
+        }
     }
 
     /// The plan is wrong, not the world.

@@ -6,6 +6,7 @@
 mod analyse;
 pub mod checks;
 mod error;
+mod failures;
 mod plan;
 mod preview;
 mod real;
@@ -22,4 +23,4 @@ pub use plan::{
 pub use preview::{GroupPreview, Preview, preview};
 pub use real::RealWorld;
 pub use schedule::{Progress, Sink, run};
-pub use world::{Ceiling, Clock, Load, Machine, Order, Reply, ServerId, Servers, World};
+pub use world::{Ceiling, Clock, Load, Machine, NotReady, Order, Reply, ServerId, Servers, World};

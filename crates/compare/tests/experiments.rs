@@ -243,6 +243,35 @@ fn ctrl_c_keeps_the_finished_blocks() {
 }
 
 #[test]
+fn a_server_that_dies_costs_its_block_and_no_more() {
+    for mode in ["interleave", "fresh"] {
+        let plan = plan(&format!("mode = \"{mode}\"\n{TEN_BLOCKS}"), "");
+        let run = experiment(&plan, 5, SimWorld::new(5, Fault::DiesSometimes));
+        assert_eq!((run.kept.blocks.len(), run.end.failed), (10, false));
+        assert_eq!(run.world.alive(), 0);
+        let dropped = &run.kept.dropped;
+        assert!((2..=3).contains(&dropped.len()), "{dropped:?}");
+        assert!(dropped.iter().all(|d| d.variant == "b" && d.reason.contains("oops")));
+        assert!(dropped.iter().all(|d| d.begin_s < d.end_s));
+        // A block that was dropped is measured again under its number.
+        let indexes: Vec<usize> = run.kept.blocks.iter().map(|block| block.index).collect();
+        assert_eq!(indexes, (0..10).collect::<Vec<_>>());
+        let told = run.findings().dropped;
+        assert!(told.len() == 1 && told[0].contains("`b`") && told[0].contains("oops"), "{told:?}");
+        assert!(codes(&run).contains(&"F1".to_owned()), "{:?}", codes(&run));
+    }
+}
+
+#[test]
+fn a_variant_that_keeps_failing_stops_the_run_with_what_was_measured() {
+    let run = experiment(&plan(TEN_BLOCKS, ""), 5, SimWorld::new(5, Fault::DiesAlways));
+    assert_eq!((run.kept.blocks.len(), run.kept.dropped.len()), (2, 3));
+    assert!(run.end.failed && !run.end.interrupted);
+    assert!(run.end.reason.contains("`b` failed in 3 blocks in a row"), "{}", run.end.reason);
+    assert_eq!(run.world.alive(), 0);
+}
+
+#[test]
 fn a_disturbed_slice_is_measured_again_and_both_stay() {
     let plan = plan("blocks = { min = 6, max = 6 }", "");
     let run = experiment(&plan, 2, SimWorld::new(2, Fault::NoisyNeighbour));

@@ -131,6 +131,16 @@ pub const CHECKS: &[Check] = &[
                 workers unshare in their first second after a fork is less than this.",
     },
     Check {
+        code: "F1",
+        name: "server failed",
+        says: "a server ended or did not start in the middle of a block, and the block does not \
+            count",
+        story: "What is shown comes from the blocks that the server survived: a number with a \
+            past. Such a block is dropped for all variants of its group and measured again with \
+            fresh servers. A variant that fails in three blocks in a row, or in as many as the \
+            pilot has, ends the run. A run with dropped blocks ends with exit status 6.",
+    },
+    Check {
         code: "W1",
         name: "cold",
         says: "the first slice after a start is slower than the later ones",

@@ -75,16 +75,17 @@ pub fn subtitle(run: &Run) -> String {
     let load = &m.load;
     let ended = match &run.end {
         Some(end) if end.interrupted => format!(", stopped after {}", time(end.duration_s)),
+        Some(end) if end.failed => format!(", failed after {}", time(end.duration_s)),
         Some(end) => format!(" in {}", time(end.duration_s)),
         None => ", cut off".to_owned(),
     };
     let rounds =
         if load.rounds == 1 { String::new() } else { format!(" x {} rounds", load.rounds) };
     format!(
-        "{} \u{b7} {} blocks{ended} \u{b7} {} connections{} \u{b7} slices of {}{rounds}, {} \
+        "{} \u{b7} {}{ended} \u{b7} {} connections{} \u{b7} slices of {}{rounds}, {} \
             \u{b7} {} \u{b7} seed {}",
         drom_store::utc(m.started_unix_s),
-        run.blocks.len(),
+        blocks(run.blocks.len()),
         load.connections,
         if load.keepalive { ", keep-alive" } else { "" },
         time(load.slice_s),
@@ -100,6 +101,7 @@ pub fn warnings(run: &Run, findings: &Findings) -> Vec<String> {
     let mut lines: Vec<String> =
         findings.doubtful.iter().map(|why| format!("DOUBTFUL RUN (AA): {why}")).collect();
     lines.extend(findings.wrong.iter().map(|who| format!("WRONG ANSWERS (L4): {who}")));
+    lines.extend(findings.dropped.iter().map(|what| format!("DROPPED BLOCKS (F1): {what}")));
     let flags = run.manifest.flags.iter();
     lines.extend(flags.map(|flag| format!("{}: {}", flag.code, flag.detail)));
     let skipped = run.manifest.skipped.iter();
@@ -107,6 +109,9 @@ pub fn warnings(run: &Run, findings: &Findings) -> Vec<String> {
     match &run.end {
         Some(end) if end.interrupted => {
             lines.push("stopped: only finished blocks count".to_owned())
+        }
+        Some(end) if end.failed => {
+            lines.push(format!("FAILED: the run ended early: {}", end.reason))
         }
         None => lines.push("this run was cut off: only finished blocks count".to_owned()),
         Some(_) => {}

@@ -11,7 +11,10 @@ use std::{
 use drom_stats::Latency;
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Block, End, Error, Manifest, SCHEMA, Slice, utc};
+use crate::{Block, Dropped, End, Error, Manifest, SCHEMA, Slice, utc};
+
+/// Blocks that do not count, one a line; only there when there are any.
+const DROPPED: &str = "dropped.jsonl";
 
 /// A run that is being measured.
 #[derive(Debug)]
@@ -26,6 +29,7 @@ pub struct Run {
     pub folder: PathBuf,
     pub manifest: Manifest,
     pub blocks: Vec<Block>,
+    pub dropped: Vec<Dropped>,
     /// `None`: the run was cut off.
     pub end: Option<End>,
     latencies: BTreeMap<String, Latency>,
@@ -38,7 +42,9 @@ pub struct Listed {
     pub folder: PathBuf,
     pub manifest: Manifest,
     pub blocks: usize,
-    pub finished: bool,
+    pub dropped: usize,
+    /// `None`: the run was cut off.
+    pub end: Option<End>,
 }
 
 /// `$DROM_RUNS`, or `runs/` in the current folder.
@@ -99,6 +105,16 @@ impl Writer {
         written.map_err(|e| write_error(&self.folder.join("blocks.jsonl"), e))
     }
 
+    /// Notes a block that does not count.
+    pub fn dropped(&mut self, dropped: &Dropped) -> Result<(), Error> {
+        let path = self.folder.join(DROPPED);
+        let mut line = serde_json::to_string(dropped).expect("plain data is always JSON");
+        line.push('\n');
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+        written.map_err(|e| write_error(&path, e))
+    }
+
     pub fn end(self, end: &End) -> Result<PathBuf, Error> {
         write_json(&self.folder.join("end.json"), end)?;
         Ok(self.folder)
@@ -126,14 +142,13 @@ impl Run {
 
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let manifest = read_manifest(folder)?;
-        let blocks = read_blocks(folder)?;
-        let end_path = folder.join("end.json");
-        let end = if end_path.exists() { Some(read_json(&end_path)?) } else { None };
+        let (blocks, dropped) = (read_blocks(folder)?, read_dropped(folder)?);
+        let end = read_end(folder)?;
         let mut latencies = BTreeMap::new();
         for slice in blocks.iter().flat_map(|block| &block.slices) {
             latencies.insert(slice.id.clone(), read_latency(&histogram_path(folder, &slice.id))?);
         }
-        Ok(Self { folder: folder.to_owned(), manifest, blocks, end, latencies })
+        Ok(Self { folder: folder.to_owned(), manifest, blocks, dropped, end, latencies })
     }
 
     /// The folder's name.
@@ -184,8 +199,9 @@ pub fn earlier(root: &Path, plan: &str, most: usize) -> Vec<(Manifest, Vec<Block
 fn listed(folder: PathBuf) -> Result<Listed, Error> {
     let manifest = read_manifest(&folder)?;
     let blocks = read_blocks(&folder)?.len();
-    let finished = folder.join("end.json").exists();
-    Ok(Listed { name: folder_name(&folder), folder, manifest, blocks, finished })
+    let dropped = read_dropped(&folder)?.len();
+    let end = read_end(&folder)?;
+    Ok(Listed { name: folder_name(&folder), folder, manifest, blocks, dropped, end })
 }
 
 fn folder_name(folder: &Path) -> String {
@@ -210,19 +226,33 @@ fn read_manifest(folder: &Path) -> Result<Manifest, Error> {
     read_json(&path)
 }
 
-/// A last line without its end was cut off in the middle of writing: it is no block.
+fn read_end(folder: &Path) -> Result<Option<End>, Error> {
+    let path = folder.join("end.json");
+    if path.exists() { read_json(&path).map(Some) } else { Ok(None) }
+}
+
 fn read_blocks(folder: &Path) -> Result<Vec<Block>, Error> {
-    let path = folder.join("blocks.jsonl");
+    read_records(&folder.join("blocks.jsonl"))
+}
+
+/// The file is only there when a block was dropped.
+fn read_dropped(folder: &Path) -> Result<Vec<Dropped>, Error> {
+    let path = folder.join(DROPPED);
+    if path.exists() { read_records(&path) } else { Ok(Vec::new()) }
+}
+
+/// A last line without its end was cut off in the middle of writing: it is no record.
+fn read_records<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Error> {
     let text =
-        fs::read_to_string(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+        fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-    let block = |(index, line): (usize, &str)| {
+    let record = |(index, line): (usize, &str)| {
         serde_json::from_str(line).map_err(|e| Error::Damaged {
-            path: path.clone(),
+            path: path.to_owned(),
             reason: format!("record {}: {e}", index + 1),
         })
     };
-    whole.lines().enumerate().map(block).collect()
+    whole.lines().enumerate().map(record).collect()
 }
 
 fn read_latency(path: &Path) -> Result<Latency, Error> {
@@ -276,14 +306,16 @@ mod tests {
         writer.block(&block(0), std::slice::from_ref(&latency)).expect("written");
         writer.block(&block(1), &[latency]).expect("written");
         writer
-            .end(&End { interrupted: false, duration_s: 1.5, reason: "done".into() })
-            .expect("end");
+            .dropped(&Dropped { block: 1, reason: "its server ended".into(), ..Dropped::default() })
+            .expect("written");
+        writer.end(&End { reason: "done".into(), ..End::default() }).expect("end");
 
         let (runs, _) = list(root.path()).expect("listed");
-        assert_eq!((runs.len(), runs[0].blocks, runs[0].finished), (1, 2, true));
+        assert_eq!((runs.len(), runs[0].blocks, runs[0].end.is_some()), (1, 2, true));
         let run = Run::find(root.path(), "race").expect("by the beginning of its name");
         assert_eq!(run.manifest, manifest());
         assert_eq!(run.blocks, [block(0), block(1)]);
+        assert_eq!((run.dropped.len(), runs[0].dropped, run.dropped[0].block), (1, 1, 1));
         assert_eq!(run.latency(&run.blocks[0].slices[0]).count(), 1);
     }
 

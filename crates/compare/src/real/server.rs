@@ -17,7 +17,11 @@ use std::{
 use drom_observe::{clock, pin_current_thread, tree};
 
 use super::{http, loopback};
-use crate::plan::{Launch, Request};
+use crate::{
+    plan::{Launch, Request},
+    schedule::beginning,
+    world::NotReady,
+};
 
 /// A running server.
 pub struct Server {
@@ -40,7 +44,7 @@ pub fn adopt_orphans() {
 
 impl Server {
     /// Returns when it answers its readiness URL with less than 500.
-    pub fn start(launch: &Launch, cores: &[usize], stop: &AtomicBool) -> Result<Self, String> {
+    pub fn start(launch: &Launch, cores: &[usize], stop: &AtomicBool) -> Result<Self, NotReady> {
         let port = free_port().map_err(|e| format!("no free port: {e}"))?;
         let scratch = scratch_folder().map_err(|e| format!("no scratch folder: {e}"))?;
         let child = spawn(launch, port, &scratch, cores);
@@ -49,7 +53,7 @@ impl Server {
             Err(reason) => {
                 // Nothing runs in it yet; a left-over folder is no fault of the measurement.
                 let _ = fs::remove_dir_all(&scratch);
-                return Err(reason);
+                return Err(reason.into());
             }
         };
         let mut server = Self { child, address: loopback(port), scratch };
@@ -69,7 +73,7 @@ impl Server {
         signal(self.pid(), libc::SIGTERM);
     }
 
-    fn wait_until_ready(&mut self, launch: &Launch, stop: &AtomicBool) -> Result<(), String> {
+    fn wait_until_ready(&mut self, launch: &Launch, stop: &AtomicBool) -> Result<(), NotReady> {
         let begin_ns = clock::monotonic_ns();
         let request = Request {
             method: "GET".to_owned(),
@@ -77,26 +81,34 @@ impl Server {
             headers: Vec::new(),
             body: Vec::new(),
         };
-        let mut last = "nothing listens".to_owned();
+        let (mut last, mut answered) = ("nothing listens".to_owned(), None);
         while clock::monotonic_ns() - begin_ns < launch.ready_within.as_nanos() as u64 {
             if stop.load(Ordering::Relaxed) {
-                return Err("stopped by Ctrl-C".to_owned());
+                return Err("stopped by Ctrl-C".to_owned().into());
             }
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(format!("it ended at once with {status}{}", self.last_words()));
+                return Err(format!("it ended at once with {status}{}", self.last_words()).into());
             }
             let left_ns = (launch.ready_within.as_nanos() as u64)
                 .saturating_sub(clock::monotonic_ns() - begin_ns);
             let patience = Duration::from_nanos(left_ns).clamp(POLL_EVERY, ASK_AT_MOST);
             match http::ask(self.address, &request, patience) {
                 Ok(reply) if reply.status < 500 => return Ok(()),
-                Ok(reply) => last = format!("status {}", reply.status),
-                Err(reason) => last = reason,
+                Ok(reply) => {
+                    last = format!("status {}: {}", reply.status, beginning(&reply.body));
+                    answered = Some(reply.status);
+                }
+                Err(reason) => (last, answered) = (reason, None),
             }
             clock::sleep(POLL_EVERY);
         }
         let within = launch.ready_within.as_secs_f64();
-        Err(format!("not ready within {within} s ({last}){}", self.last_words()))
+        let words = self.last_words();
+        let reason = match answered {
+            Some(_) => format!("{last}, still after {within} s{words}"),
+            None => format!("not ready within {within} s ({last}){words}"),
+        };
+        Err(NotReady { reason, status: answered })
     }
 
     /// How the process that was started ended, if it did: better than "connection refused".
@@ -109,11 +121,12 @@ impl Server {
     fn last_words(&self) -> String {
         let text = fs::read(self.scratch.join("output")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        let lines: Vec<&str> = text.lines().rev().take(8).collect();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         if lines.is_empty() {
             return "; it wrote nothing".to_owned();
         }
-        let lines: Vec<&str> = lines.into_iter().rev().collect();
+        let short = |line: &&str| line.trim_end().chars().take(200).collect::<String>();
+        let lines: Vec<String> = lines[lines.len().saturating_sub(8)..].iter().map(short).collect();
         format!("; it wrote:\n  {}", lines.join("\n  "))
     }
 
@@ -244,11 +257,11 @@ mod tests {
     fn what_it_wrote_says_why_it_did_not_start() {
         let argv = ["sh", "-c", "echo no such module >&2; exit 3"].map(str::to_owned).to_vec();
         let failed = Server::start(&launch(argv), &[], &AtomicBool::new(false));
-        let reason = failed.err().expect("it ended");
+        let reason = failed.err().expect("it ended").reason;
         assert!(reason.contains("no such module") && reason.contains('3'), "{reason}");
         let nothing = launch(vec!["/no/such/program".to_owned()]);
         let failed = Server::start(&nothing, &[], &AtomicBool::new(false));
-        assert!(failed.err().expect("missing").contains("/no/such/program"));
+        assert!(failed.err().expect("missing").reason.contains("/no/such/program"));
     }
 
     fn launch(argv: Vec<String>) -> Launch {

@@ -96,11 +96,20 @@ fn list(root: &std::path::Path) -> Result<(), Error> {
     }
     let width = runs.iter().map(|run| run.name.len()).max().unwrap_or(0);
     for run in runs {
-        let state = if run.finished { "" } else { " (cut off)" };
+        let state = match &run.end {
+            None => " (cut off)",
+            Some(end) if end.interrupted => " (stopped)",
+            Some(end) if end.failed => " (failed)",
+            Some(_) => "",
+        };
+        let dropped = match run.dropped {
+            0 => String::new(),
+            dropped => format!(" ({dropped} dropped)"),
+        };
         let when = drom_store::utc(run.manifest.started_unix_s);
         let effect = format::percent(run.manifest.effect);
         out(&format!(
-            "{:width$}  {when}  {:>3} blocks  \u{b1}{effect} %  {}{state}\n",
+            "{:width$}  {when}  {:>3} blocks  \u{b1}{effect} %  {}{state}{dropped}\n",
             run.name, run.blocks, run.manifest.title
         ))?;
     }
