@@ -7,6 +7,7 @@ mod analyse;
 pub mod checks;
 mod error;
 mod failures;
+mod place;
 mod plan;
 mod preview;
 mod real;

@@ -79,6 +79,14 @@ fn a_run_is_measured_kept_and_rendered_to_the_same_bytes() {
     assert!({ rendered }.output().expect("runs").status.success());
     let first = fs::read(folder.path().join("runs").join(&name).join("report.html")).expect("page");
     assert!(first == fs::read(&again).expect("page again"));
+    let blocks = folder.path().join("runs").join(&name).join("blocks.jsonl");
+    let text = fs::read_to_string(&blocks).expect("blocks");
+    fs::write(&blocks, &text[..text.len() - 20]).expect("torn");
+    let torn = drom(folder.path(), &["report", &name]).output().expect("runs").stdout;
+    assert!(String::from_utf8_lossy(&torn).contains("TORN: the last block was cut off"));
+    let list = drom(folder.path(), &["report"]).output().expect("runs").stdout;
+    assert!(String::from_utf8_lossy(&list).contains("(last block torn)"));
+    fs::write(&blocks, text).expect("whole again");
     let rows = drom(folder.path(), &["report", &name, "--csv"]).output().expect("runs").stdout;
     assert!(String::from_utf8_lossy(&rows).lines().count() > 6 * 3);
 }
@@ -106,6 +114,8 @@ fn ctrl_c_keeps_what_is_finished_and_leaves_no_process() {
     let out = child.wait_with_output().expect("ends");
     assert_eq!(out.status.code(), Some(130), "{}", String::from_utf8_lossy(&out.stderr));
     assert!(String::from_utf8_lossy(&out.stdout).contains("stopped: only finished blocks count"));
+    let list = drom(folder.path(), &["report"]).output().expect("runs").stdout;
+    assert!(String::from_utf8_lossy(&list).contains("(stopped)"));
     assert!(left_behind(folder.path()).is_empty(), "{:?}", left_behind(folder.path()));
 }
 
@@ -137,16 +147,44 @@ fn servers_that_answer_differently_and_wrong_plans_are_refused() {
     let folder = tempfile::tempdir().expect("scratch");
     let plan = plan(folder.path(), "goodbye");
     let path = plan.display().to_string();
-    let out = drom(folder.path(), &["compare", &path]).output().expect("runs");
+    let kept = folder.path().join("kept/run").display().to_string();
+    let out = drom(folder.path(), &["compare", &path, "--out", &kept]).output().expect("runs");
     let news = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!(out.status.code(), Some(7), "{news}");
     assert!(news.contains("goodbye") && news.contains("same_answer"), "{news}");
+    assert!(!folder.path().join("kept").exists(), "the folder that no run came into");
     assert!(left_behind(folder.path()).is_empty());
 
     let text = fs::read_to_string(&plan).expect("plan").replace("baseline", "bassline");
     fs::write(&plan, text).expect("written");
     let out = drom(folder.path(), &["compare", &path]).output().expect("runs");
     assert_eq!(out.status.code(), Some(2), "{}", String::from_utf8_lossy(&out.stderr));
+}
+
+#[test]
+fn what_is_wrong_with_the_load_is_said_at_once_with_its_line() {
+    let folder = tempfile::tempdir().expect("scratch");
+    let plan = plan(folder.path(), "hello");
+    let whole = fs::read_to_string(&plan).expect("plan");
+    let cases = [
+        ("connections = 1", "connections = 0", 6),
+        ("connections = 1", "connections = 1\nthreads = 2", 7),
+        ("slice = \"60ms\"", "slice = \"a while\"", 7),
+        ("slice = \"60ms\"", "slise = \"60ms\"", 7),
+        ("warmup = \"10ms\"", "method = \"GE T\"", 8),
+        ("url = \"/\"", "url = \"/a b\"", 11),
+        ("url = \"/\"", "url = \"http://127.0.0.1/\"", 11),
+        ("name = \"b\"", "name = \"a\"", 14),
+    ];
+    for (from, to, line) in cases {
+        fs::write(&plan, whole.replacen(from, to, 1)).expect("written");
+        let path = plan.display().to_string();
+        let out = drom(folder.path(), &["compare", &path]).output().expect("runs");
+        let news = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{to}: {news}");
+        assert!(news.contains(&format!("{path}:{line}: ")), "{to}: {news}");
+        assert!(!news.contains("preflight"), "{to}: {news}");
+    }
 }
 
 /// `SERVER` with `code` at its start, as the second variant of the plan.

@@ -106,15 +106,26 @@ pub fn warnings(run: &Run, findings: &Findings) -> Vec<String> {
     lines.extend(flags.map(|flag| format!("{}: {}", flag.code, flag.detail)));
     let skipped = run.manifest.skipped.iter();
     lines.extend(skipped.map(|s| format!("{} skipped: {}", s.variant, s.reason)));
+    lines.extend(ending(run));
+    lines
+}
+
+/// How the run ended, when it did not end in order, and what that means for its numbers.
+fn ending(run: &Run) -> Vec<String> {
+    let mut lines = Vec::new();
     match &run.end {
         Some(end) if end.interrupted => {
-            lines.push("stopped: only finished blocks count".to_owned())
+            lines.push("stopped: only finished blocks count".to_owned());
         }
         Some(end) if end.failed => {
-            lines.push(format!("FAILED: the run ended early: {}", end.reason))
+            lines.push(format!("FAILED: the run ended early: {}", end.reason));
         }
         None => lines.push("this run was cut off: only finished blocks count".to_owned()),
         Some(_) => {}
+    }
+    if run.torn {
+        let torn = "TORN: the last block was cut off in the middle of writing; it does not count";
+        lines.push(torn.to_owned());
     }
     lines
 }

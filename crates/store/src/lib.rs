@@ -14,4 +14,4 @@ pub use model::{
     Answer, Block, Dropped, End, Fact, Flag, Group, LoadFacts, Manifest, SCHEMA, Skipped, Slice,
     Start, Variant,
 };
-pub use run::{Listed, Run, Writer, earlier, list, root};
+pub use run::{Listed, Made, Run, Writer, earlier, list, root};

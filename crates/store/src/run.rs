@@ -30,9 +30,22 @@ pub struct Run {
     pub manifest: Manifest,
     pub blocks: Vec<Block>,
     pub dropped: Vec<Dropped>,
+    /// The last record was cut off in the middle of writing; it does not count.
+    pub torn: bool,
     /// `None`: the run was cut off.
     pub end: Option<End>,
     latencies: BTreeMap<String, Latency>,
+}
+
+/// Folders that were made for a run, innermost first. Those still empty go when it is dropped.
+#[derive(Debug)]
+pub struct Made(Vec<PathBuf>);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // A folder that holds something is refused, and so are those around it.
+        self.0.iter().for_each(|folder| drop(fs::remove_dir(folder)));
+    }
 }
 
 /// One line of `drom report`.
@@ -43,6 +56,7 @@ pub struct Listed {
     pub manifest: Manifest,
     pub blocks: usize,
     pub dropped: usize,
+    pub torn: bool,
     /// `None`: the run was cut off.
     pub end: Option<End>,
 }
@@ -65,13 +79,17 @@ impl Writer {
         Self::create(&folder, manifest)
     }
 
-    /// Finds out before an hour of measuring whether a run can be kept there.
-    pub fn check(folder: &Path) -> Result<(), Error> {
+    /// Finds out before an hour of measuring whether a run can be kept there; what it made for
+    /// that is gone again unless a run comes into it.
+    pub fn check(folder: &Path) -> Result<Made, Error> {
         if folder.join("manifest.json").exists() {
             return Err(Error::Exists { path: folder.to_owned() });
         }
+        let missing = folder.ancestors().take_while(|f| !f.as_os_str().is_empty() && !f.exists());
+        let made = Made(missing.map(Path::to_owned).collect());
         fs::create_dir_all(folder).map_err(|e| write_error(folder, e))?;
-        probe(folder).map_err(|e| write_error(folder, e))
+        probe(folder).map_err(|e| write_error(folder, e))?;
+        Ok(made)
     }
 
     /// The folder may exist but must hold no run.
@@ -142,13 +160,13 @@ impl Run {
 
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let manifest = read_manifest(folder)?;
-        let (blocks, dropped) = (read_blocks(folder)?, read_dropped(folder)?);
+        let ((blocks, torn), dropped) = (read_blocks(folder)?, read_dropped(folder)?);
         let end = read_end(folder)?;
         let mut latencies = BTreeMap::new();
         for slice in blocks.iter().flat_map(|block| &block.slices) {
             latencies.insert(slice.id.clone(), read_latency(&histogram_path(folder, &slice.id))?);
         }
-        Ok(Self { folder: folder.to_owned(), manifest, blocks, dropped, end, latencies })
+        Ok(Self { folder: folder.to_owned(), manifest, blocks, dropped, torn, end, latencies })
     }
 
     /// The folder's name.
@@ -192,16 +210,17 @@ pub fn list(root: &Path) -> Result<(Vec<Listed>, Vec<Error>), Error> {
 pub fn earlier(root: &Path, plan: &str, most: usize) -> Vec<(Manifest, Vec<Block>)> {
     let Ok((runs, _)) = list(root) else { return Vec::new() };
     let of_plan = runs.into_iter().rev().filter(|run| run.manifest.name == plan);
-    let with_blocks = |run: Listed| Some((run.manifest, read_blocks(&run.folder).ok()?));
+    let with_blocks = |run: Listed| Some((run.manifest, read_blocks(&run.folder).ok()?.0));
     of_plan.filter_map(with_blocks).take(most).collect()
 }
 
 fn listed(folder: PathBuf) -> Result<Listed, Error> {
     let manifest = read_manifest(&folder)?;
-    let blocks = read_blocks(&folder)?.len();
+    let (blocks, torn) = read_blocks(&folder)?;
+    let blocks = blocks.len();
     let dropped = read_dropped(&folder)?.len();
     let end = read_end(&folder)?;
-    Ok(Listed { name: folder_name(&folder), folder, manifest, blocks, dropped, end })
+    Ok(Listed { name: folder_name(&folder), folder, manifest, blocks, dropped, torn, end })
 }
 
 fn folder_name(folder: &Path) -> String {
@@ -231,18 +250,19 @@ fn read_end(folder: &Path) -> Result<Option<End>, Error> {
     if path.exists() { read_json(&path).map(Some) } else { Ok(None) }
 }
 
-fn read_blocks(folder: &Path) -> Result<Vec<Block>, Error> {
+/// And whether the last one is torn.
+fn read_blocks(folder: &Path) -> Result<(Vec<Block>, bool), Error> {
     read_records(&folder.join("blocks.jsonl"))
 }
 
 /// The file is only there when a block was dropped.
 fn read_dropped(folder: &Path) -> Result<Vec<Dropped>, Error> {
     let path = folder.join(DROPPED);
-    if path.exists() { read_records(&path) } else { Ok(Vec::new()) }
+    if path.exists() { Ok(read_records(&path)?.0) } else { Ok(Vec::new()) }
 }
 
 /// A last line without its end was cut off in the middle of writing: it is no record.
-fn read_records<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Error> {
+fn read_records<T: DeserializeOwned>(path: &Path) -> Result<(Vec<T>, bool), Error> {
     let text =
         fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
@@ -252,7 +272,8 @@ fn read_records<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Error> {
             reason: format!("record {}: {e}", index + 1),
         })
     };
-    whole.lines().enumerate().map(record).collect()
+    let records = whole.lines().enumerate().map(record).collect::<Result<_, _>>()?;
+    Ok((records, whole.len() < text.len()))
 }
 
 fn read_latency(path: &Path) -> Result<Latency, Error> {
@@ -326,7 +347,9 @@ mod tests {
         writer.block(&block(0), &[Latency::default()]).expect("written");
         writer.blocks.write_all(b"{\"index\":1,\"gro").expect("torn line");
         let run = Run::open(writer.folder()).expect("opens");
-        assert_eq!((run.blocks.len(), run.end), (1, None));
+        assert_eq!((run.blocks.len(), run.torn, run.end), (1, true, None));
+        let (runs, _) = list(root.path()).expect("listed");
+        assert_eq!((runs[0].blocks, runs[0].torn), (1, true));
     }
 
     #[test]
@@ -349,7 +372,17 @@ mod tests {
         fs::write(root.path().join("file"), "").expect("written");
         let below_a_file = Writer::check(&root.path().join("file/run"));
         assert!(matches!(below_a_file, Err(Error::Write { .. })));
-        Writer::check(&root.path().join("new")).expect("can be made");
+        let made = Writer::check(&root.path().join("new/below")).expect("can be made");
+        assert!(root.path().join("new/below").exists());
+        drop(made);
+        assert!(!root.path().join("new").exists(), "nothing came into it");
+        fs::create_dir(root.path().join("mine")).expect("made");
+        drop(Writer::check(&root.path().join("mine")).expect("is there"));
+        assert!(root.path().join("mine").exists(), "it was there before");
+        let made = Writer::check(&root.path().join("kept")).expect("can be made");
+        Writer::create(&root.path().join("kept"), &manifest()).expect("new");
+        drop(made);
+        assert!(root.path().join("kept/manifest.json").exists());
     }
 
     #[test]

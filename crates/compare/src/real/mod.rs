@@ -1,6 +1,7 @@
 //! The real world: server processes on free loopback ports, the load engine, this machine.
 
 mod http;
+mod scratch;
 mod server;
 
 use std::{
@@ -39,6 +40,7 @@ impl RealWorld {
     #[must_use]
     pub fn new(load: &LoadSettings, placement: Placement) -> Self {
         server::adopt_orphans();
+        scratch::sweep();
         let facts = machine_record().into_iter();
         let machine = facts.map(|fact| Fact { name: fact.name, value: fact.value }).collect();
         let (client_cores, server_cores) = place(&allowed_cores(), placement);

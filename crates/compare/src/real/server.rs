@@ -7,16 +7,16 @@ use std::{
     fs::{self, File},
     io,
     net::{SocketAddr, TcpListener},
-    os::unix::{fs::PermissionsExt, process::CommandExt},
-    path::{Path, PathBuf},
+    os::unix::process::CommandExt,
+    path::Path,
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
 use drom_observe::{clock, pin_current_thread, tree};
 
-use super::{http, loopback};
+use super::{http, loopback, scratch::Scratch};
 use crate::{
     plan::{Launch, Request},
     schedule::beginning,
@@ -27,7 +27,7 @@ use crate::{
 pub struct Server {
     child: Child,
     address: SocketAddr,
-    scratch: PathBuf,
+    scratch: Scratch,
 }
 
 /// How long a server may take to end in order before it is killed.
@@ -46,16 +46,8 @@ impl Server {
     /// Returns when it answers its readiness URL with less than 500.
     pub fn start(launch: &Launch, cores: &[usize], stop: &AtomicBool) -> Result<Self, NotReady> {
         let port = free_port().map_err(|e| format!("no free port: {e}"))?;
-        let scratch = scratch_folder().map_err(|e| format!("no scratch folder: {e}"))?;
-        let child = spawn(launch, port, &scratch, cores);
-        let child = match child {
-            Ok(child) => child,
-            Err(reason) => {
-                // Nothing runs in it yet; a left-over folder is no fault of the measurement.
-                let _ = fs::remove_dir_all(&scratch);
-                return Err(reason.into());
-            }
-        };
+        let scratch = Scratch::new().map_err(|e| format!("no scratch folder: {e}"))?;
+        let child = spawn(launch, port, scratch.path(), cores)?;
         let mut server = Self { child, address: loopback(port), scratch };
         server.wait_until_ready(launch, stop)?;
         Ok(server)
@@ -119,7 +111,7 @@ impl Server {
 
     /// The end of what it wrote, which mostly says why.
     fn last_words(&self) -> String {
-        let text = fs::read(self.scratch.join("output")).unwrap_or_default();
+        let text = fs::read(self.scratch.path().join("output")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         if lines.is_empty() {
@@ -170,8 +162,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
-        // A scratch folder that cannot be removed spoils nothing that was measured.
-        let _ = fs::remove_dir_all(&self.scratch);
     }
 }
 
@@ -210,19 +200,6 @@ fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind(loopback(0))?.local_addr()?.port())
 }
 
-fn scratch_folder() -> io::Result<PathBuf> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let folder = std::env::temp_dir().join(format!("drom-compare-{}-{number}", std::process::id()));
-    fs::create_dir_all(&folder)?;
-    // SAFETY: takes nothing, touches no memory of ours.
-    if unsafe { libc::geteuid() } == 0 {
-        // A server that is started by root gives its workers to another user; they write here too.
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777))?;
-    }
-    Ok(folder)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -233,7 +210,7 @@ mod tests {
     fn a_server_is_started_answers_and_leaves_no_process() {
         let server = Server::start(&perl_server("200 OK"), &[], &AtomicBool::new(false));
         let server = server.expect("perl answers");
-        let (pid, scratch) = (server.pid(), server.scratch.clone());
+        let (pid, scratch) = (server.pid(), server.scratch.path().to_owned());
         assert!(tree(pid).len() >= 2, "the shell and perl");
         drop(server);
         assert!(tree(pid).is_empty());

@@ -82,10 +82,10 @@ fn compare(args: &Args) -> Result<Exit, Error> {
         return Ok(Exit::Done);
     }
     let seed = args.seed.or(plan.seed).unwrap_or_else(drom_observe::clock::monotonic_ns);
-    match &args.out {
+    let _made = match &args.out {
         Some(folder) => Writer::check(folder)?,
         None => Writer::check(&drom_store::root())?,
-    }
+    };
     interrupt::on_interrupt();
     let mut sink = Terminal::new(args);
     sink.lasting(foretold.trim_end());

@@ -106,10 +106,11 @@ fn list(root: &std::path::Path) -> Result<(), Error> {
             0 => String::new(),
             dropped => format!(" ({dropped} dropped)"),
         };
+        let torn = if run.torn { " (last block torn)" } else { "" };
         let when = drom_store::utc(run.manifest.started_unix_s);
         let effect = format::percent(run.manifest.effect);
         out(&format!(
-            "{:width$}  {when}  {:>3} blocks  \u{b1}{effect} %  {}{state}{dropped}\n",
+            "{:width$}  {when}  {:>3} blocks  \u{b1}{effect} %  {}{state}{dropped}{torn}\n",
             run.name, run.blocks, run.manifest.title
         ))?;
     }
