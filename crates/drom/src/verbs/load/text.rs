@@ -67,7 +67,11 @@ fn row(paint: Paint, title: &str, text: &str) -> String {
 }
 
 fn heading(url: &str, plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
-    let connections = number_of(u64::from(plan.connections_used()), "connection");
+    let used = plan.connections_used();
+    let mut connections = number_of(u64::from(used), "connection");
+    if used < plan.connections {
+        connections += &format!(" (of {}: one request each)", count(u64::from(plan.connections)));
+    }
     let threads = number_of(outcome.thread_cpu.len() as u64, "thread");
     let reuse = if plan.keepalive { "keep-alive" } else { "a connection for each request" };
     let length = time_us(outcome.duration.as_secs_f64() * 1e6);
