@@ -15,6 +15,7 @@ use drom_store::{Block, Dropped, Group, Manifest, Run, Slice, Variant};
 use crate::{
     plan::BLOCKS_MIN,
     verdict::{Rules, decide},
+    warmup,
 };
 
 /// Everything, response times from the stored histograms included.
@@ -119,7 +120,7 @@ fn row(manifest: &Manifest, group: &Group, variant: &Variant, blocks: &[&Block])
     let heavy = paired.as_ref().filter(|p| enough && p.heavy_tailed(0.95));
     let slices = used_slices(blocks, name);
     let mut checks = slice_checks(blocks, name);
-    checks.extend(block_checks(blocks, name, &throughput));
+    checks.extend(block_checks(manifest, blocks, name, &throughput));
     Row {
         variant: name.clone(),
         role,
@@ -163,7 +164,8 @@ fn wrong_answers(group: &GroupFinding) -> Vec<String> {
     let say = |row: &Row| {
         let check = row.checks.iter().find(|check| check.code == "L4")?;
         let slices = if check.count == 1 { "1 slice" } else { &format!("{} slices", check.count) };
-        Some(format!("{}: `{}` in {slices}: {}", group.name, row.variant, check.detail))
+        let (variant, path) = (&row.variant, &row.path);
+        Some(format!("{}: `{variant}` ({path}) in {slices}: {}", group.name, check.detail))
     };
     group.rows.iter().filter_map(say).collect()
 }
@@ -301,9 +303,15 @@ fn count_of(flag: &drom_store::Flag) -> CheckCount {
 }
 
 /// What only shows across blocks.
-fn block_checks(blocks: &[&Block], variant: &str, d: &[f64]) -> Vec<CheckCount> {
+fn block_checks(
+    manifest: &Manifest,
+    blocks: &[&Block],
+    variant: &str,
+    d: &[f64],
+) -> Vec<CheckCount> {
     let one = |code: &str, detail: String| CheckCount { code: code.to_owned(), count: 1, detail };
     let cold = cold(blocks, variant).map(|detail| one("W1", detail));
+    let short = warmup::too_short(manifest, blocks, variant).map(|detail| one("W2", detail));
     let drift = trend(d).filter(|t| t.p < 0.001).map(|t| {
         let percent = 100.0 * (t.slope.exp() - 1.0);
         one("D1", format!("{percent:+.2} % per block (von Neumann {:.2})", t.von_neumann))
@@ -312,7 +320,7 @@ fn block_checks(blocks: &[&Block], variant: &str, d: &[f64]) -> Vec<CheckCount> 
         let (low, high) = (m.low.exp(), m.high.exp());
         one("D2", format!("ratio {low:.3} or {high:.3} ({:.0} % upper)", 100.0 * m.share_high))
     });
-    [cold, drift, modes].into_iter().flatten().collect()
+    [cold, short, drift, modes].into_iter().flatten().collect()
 }
 
 fn cold(blocks: &[&Block], variant: &str) -> Option<String> {

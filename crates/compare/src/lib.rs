@@ -14,6 +14,7 @@ mod real;
 mod schedule;
 mod spelling;
 mod verdict;
+mod warmup;
 mod world;
 
 pub use analyse::{SoFar, analyse, judge, so_far};

@@ -126,6 +126,11 @@ pub const BLOCKS_MIN: usize = 6;
 
 const TOO_MANY_THREADS: &str = "there are more threads than connections";
 
+/// Connections are opened and queues fill before a slice counts.
+pub fn settle_s(slice_s: f64) -> f64 {
+    (slice_s / 10.0).min(0.1)
+}
+
 /// Keys of `[[variant]]` and `[[server]]`.
 const KEYS: [&str; 10] =
     ["name", "url", "server", "each", "drom", "define", "command", "env", "requires", "ready"];

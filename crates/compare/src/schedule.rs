@@ -1,7 +1,7 @@
 //! Runs a plan: preflight, then randomised complete blocks on fresh servers, until Stein's rule or
 //! the budget says enough. The central noun is the block; one that was interrupted, or in which a
-//! server failed, is dropped whole. The schedule never looks at a result: order comes from the seed, length from the pilot's
-//! spread.
+//! server failed, is dropped whole. The schedule never looks at a result: order comes from the
+//! seed, length from the pilot's spread.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ use crate::{
     analyse::differences,
     checks::{self, Observed},
     failures::Failures,
-    plan::{Contestant, Group, Mode, Plan},
+    plan::{Contestant, Group, Mode, Plan, settle_s},
     world::{Ceiling, NotReady, Order, Reply, ServerId, World},
 };
 
@@ -491,9 +491,8 @@ impl Experiment<'_> {
         }
     }
 
-    /// Connections are opened and queues fill before a slice counts.
     fn settle(&self) -> Duration {
-        (self.plan.load.slice / 10).min(Duration::from_millis(100))
+        Duration::from_secs_f64(settle_s(self.plan.load.slice.as_secs_f64()))
     }
 
     fn warm_up(
@@ -771,6 +770,7 @@ fn told_slice(seen: &Observed<'_>, who: &Contestant, begin_s: f64) -> Slice {
         throttled_s: seen.machine.throttled_s,
         listen_overflows: seen.machine.listen_overflows,
         flags: checks::of_slice(seen),
+        pace: outcome.pace.iter().map(|rate| (10.0 * rate).round() / 10.0).collect(),
         ..Slice::default()
     }
 }

@@ -75,6 +75,7 @@ fn every_planted_fault_is_named() {
         (Fault::SynRetransmit, "L7"),
         (Fault::Starvation, "L3"),
         (Fault::ColdChild, "W1"),
+        (Fault::SlowBeginning, "W2"),
         (Fault::Recycling, "L8"),
         (Fault::Throttling, "L6"),
         (Fault::NoisyNeighbour, "L6"),
@@ -94,6 +95,22 @@ fn every_planted_fault_is_named() {
         }
         let run = experiment(&plan, 4, SimWorld::new(77, fault));
         assert!(codes(&run).iter().any(|c| c == code), "{fault:?}: {:?}", codes(&run));
+    }
+}
+
+#[test]
+fn a_warm_up_that_was_too_short_is_told_how_long_it_should_be() {
+    for (rounds, wanted) in [(1, "a warm-up of 1.0 s"), (3, "a warm-up of 1.0 s")] {
+        let plan = plan(TEN_BLOCKS, &format!("rounds = {rounds}"));
+        let run = experiment(&plan, 4, SimWorld::new(77, Fault::SlowBeginning));
+        let rows = &run.findings().groups[0].rows;
+        let told = |name: &str| {
+            let row = rows.iter().find(|row| row.variant == name).expect("such a row");
+            row.checks.iter().find(|check| check.code == "W2").map(|check| check.detail.clone())
+        };
+        assert_eq!((told("a"), told("a (again)")), (None, None));
+        let told = told("b").expect("flagged");
+        assert!(told.contains(wanted) && told.contains("after the warm-up of 500 ms"), "{told}");
     }
 }
 

@@ -199,8 +199,8 @@ fn second_server(folder: &Path, plan: &Path, server: &str) {
 fn mortal(folder: &Path, which: &str) -> String {
     let count = folder.join("starts").display().to_string();
     let begin = format!(
-        "open my $f, '>>', '{count}'; print $f 'x'; close $f; my $start = -s '{count}'; my $n = 0;\n\
-         my $mortal = {which};\nmy ($port"
+        "open my $f, '>>', '{count}'; print $f 'x'; close $f; my $start = -s '{count}';\n\
+         my $n = 0; my $mortal = {which};\nmy ($port"
     );
     let end = "my $close = 0; if ($mortal && ++$n > 20) { warn qq(out of luck\\n); kill 9, $$ }";
     SERVER.replace("my ($port", &begin).replace("my $close = 0;", end)

@@ -275,6 +275,10 @@ fn check_state(run: &Run, findings: &Findings, code: &str) -> (&'static str, Str
         "P1" => ("passed", "passed".to_owned()),
         _ if most == 0 => open("not measured: no finished block".to_owned()),
         "W1" if run.manifest.load.rounds < 2 => open("needs two rounds a block".to_owned()),
+        "W2" if most < SETTLED_BLOCKS => open(format!("needs {SETTLED_BLOCKS} blocks")),
+        "W2" if run.blocks.iter().flat_map(|b| &b.slices).all(|s| s.pace.is_empty()) => {
+            open("not recorded in this run".to_owned())
+        }
         "D1" if most < TREND_BLOCKS => open(format!("needs {TREND_BLOCKS} blocks")),
         "D2" if most < MODES_BLOCKS => open(format!("needs {MODES_BLOCKS} blocks")),
         _ => ("passed", "passed".to_owned()),
@@ -284,6 +288,7 @@ fn check_state(run: &Run, findings: &Findings, code: &str) -> (&'static str, Str
 /// Kendall's test cannot reach 0.1 % with fewer.
 const TREND_BLOCKS: usize = 7;
 const MODES_BLOCKS: usize = 15;
+const SETTLED_BLOCKS: usize = 6;
 
 fn is_control(row: &Row) -> bool {
     row.role == Role::Control

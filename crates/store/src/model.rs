@@ -145,6 +145,9 @@ pub struct Slice {
     pub throttled_s: f64,
     pub listen_overflows: u64,
     pub flags: Vec<Flag>,
+    /// Good answers a second in steps of equal length; runs of older versions have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pace: Vec<f64>,
 }
 
 /// A self-check that failed: its code in the catalogue, and the figures.

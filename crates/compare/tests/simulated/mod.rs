@@ -42,6 +42,8 @@ pub enum Fault {
     Leak,
     IdleConnections,
     BaselineUnlikeItself,
+    /// The first slice of every start of `b` begins a fifth slower, for 0.4 s.
+    SlowBeginning,
     /// Every fifth server of `b` dies under its first load.
     DiesSometimes,
     /// From the third block on no server of `b` outlives its first load.
@@ -62,6 +64,8 @@ pub struct SimWorld {
     pub interrupt_after: Option<usize>,
     pub slices: usize,
     rng: Rng,
+    /// For the steps inside slices, so that they change nothing else.
+    steps: Rng,
     now_s: f64,
     environment: f64,
     counters: Counters,
@@ -96,6 +100,7 @@ impl SimWorld {
             interrupt_after: None,
             slices: 0,
             rng: Rng::new(seed),
+            steps: Rng::new(!seed),
             now_s: 0.0,
             environment: 0.0,
             counters: Counters::default(),
@@ -145,6 +150,18 @@ impl SimWorld {
             rate *= (0.012 * self.now_s / 4.0).exp();
         }
         rate
+    }
+
+    fn pace(&mut self, id: ServerId, rate: f64, window_s: f64) -> Vec<f64> {
+        let server = &self.servers[&id];
+        // The first load is the warm-up.
+        let slow = self.hits(&server.name, Fault::SlowBeginning) && server.slices == 2;
+        let slow_s = if slow { 0.4 } else { 0.0 };
+        let mut step = |at: usize| {
+            let slower = (at as f64 * window_s / 50.0) < slow_s - 1e-9;
+            rate * if slower { 0.8 } else { 1.0 } * (1.0 + 0.05 * self.steps.normal())
+        };
+        (0..50).map(&mut step).collect()
     }
 
     fn disturb(&mut self, id: ServerId, outcome: &mut Outcome, seconds: f64) {
@@ -270,6 +287,7 @@ impl Load for SimWorld {
             connected: order.connections,
             answers_per_connection: vec![sent / 8; order.connections as usize],
             thread_cpu: vec![order.window.mul_f64(0.3)],
+            pace: self.pace(id, rate, window_s),
             connection_time,
             accounted_time: connection_time,
             ..Outcome::default()
