@@ -26,7 +26,9 @@ impl Style {
 #[must_use]
 pub fn text(run: &Run, findings: &Findings, style: Style) -> String {
     let manifest = &run.manifest;
-    let mut out = format!("{}\n{}\n", bold(&manifest.title, style), folded(&subtitle(run), style));
+    let title = folded(&manifest.title, style);
+    let title: Vec<String> = title.lines().map(|line| bold(line, style)).collect();
+    let mut out = format!("{}\n{}\n", title.join("\n"), folded(&subtitle(run), style));
     for line in warnings(run, findings) {
         out += &format!("{}\n", paint(&folded(&format!("! {line}"), style), "33", style));
     }
@@ -216,9 +218,13 @@ fn undecided(group: &GroupFinding, style: Style) -> String {
     if hints.is_empty() { hints } else { format!("\n{hints}") }
 }
 
-/// Lines of at most the terminal's width, broken between words; what follows is indented.
 fn folded(text: &str, style: Style) -> String {
-    let Some(width) = style.width else { return text.to_owned() };
+    style.width.map_or_else(|| text.to_owned(), |width| fold(text, width))
+}
+
+/// Lines of at most this width, broken between words; what follows is indented.
+#[must_use]
+pub fn fold(text: &str, width: usize) -> String {
     let indent = text.len() - text.trim_start().len();
     let (mut out, mut column) = (" ".repeat(indent), indent);
     for word in text.split_whitespace() {

@@ -197,7 +197,10 @@ impl<'a> Terminal<'a> {
 
     fn lasting(&self, line: &str) {
         self.clear();
-        eprintln!("{line}");
+        let width = columns(libc::STDERR_FILENO).filter(|_| self.is_terminal);
+        for line in line.lines() {
+            eprintln!("{}", width.map_or_else(|| line.to_owned(), |w| drom_report::fold(line, w)));
+        }
     }
 
     /// Ratios that may be watched while they come: no verdict, and nothing ends because of them.

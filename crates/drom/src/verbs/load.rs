@@ -164,7 +164,8 @@ fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Exit {
     let text = if args.json {
         json::render(outcome, &checks)
     } else {
-        text::render(&args.url, plan, outcome, &checks, text::Paint::for_stdout())
+        let width = super::report::style().width;
+        text::render(&args.url, plan, outcome, &checks, (text::Paint::for_stdout(), width))
     };
     if let Err(error) = print(&text) {
         eprintln!("drom load: cannot print the result: {error}");
