@@ -196,7 +196,7 @@ fn dropped_words(group: &GroupFinding) -> Vec<String> {
         let check = row.checks.iter().find(|check| check.code == DROPPED)?;
         let blocks = if check.count == 1 { "1 block" } else { &format!("{} blocks", check.count) };
         let (group, variant, detail) = (&group.name, &row.variant, &check.detail);
-        Some(format!("{group}: {blocks} dropped, the server of `{variant}` failed: {detail}"))
+        Some(format!("{group}: {blocks} dropped because of `{variant}`: {detail}"))
     };
     group.rows.iter().filter_map(say).collect()
 }

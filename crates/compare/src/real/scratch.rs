@@ -7,7 +7,10 @@
 use std::{
     fs::{self, File},
     io,
-    os::unix::fs::{MetadataExt, PermissionsExt},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{MetadataExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -24,15 +27,22 @@ pub struct Scratch {
 impl Scratch {
     pub fn new() -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let (own, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(format!("{PREFIX}{own}-{number}"));
-        fs::create_dir_all(&path)?;
+        let path = loop {
+            let (own, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+            let path = std::env::temp_dir().join(format!("{PREFIX}{own}-{number}"));
+            match fs::create_dir(&path) {
+                // Another container has a process of this number.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => break made.map(|()| path)?,
+            }
+        };
         if own_uid() == 0 {
             // A server that is started by root gives its workers to another user; they write here.
             fs::set_permissions(&path, fs::Permissions::from_mode(0o777))?;
         }
         let lock = File::open(&path)?;
-        lock.try_lock()?;
+        // Where folders cannot be locked, the owner's number alone keeps it from being swept.
+        let _ = is_locked_by_us(&lock);
         Ok(Self { path, _lock: lock })
     }
 
@@ -75,7 +85,13 @@ fn is_alive(pid: i32) -> bool {
 /// A folder (no link) of this user whose lock nobody holds.
 fn is_left(path: &Path) -> bool {
     let own = fs::symlink_metadata(path).is_ok_and(|m| m.is_dir() && m.uid() == own_uid());
-    own && File::open(path).is_ok_and(|folder| folder.try_lock().is_ok())
+    own && File::open(path).is_ok_and(|folder| is_locked_by_us(&folder))
+}
+
+/// Takes the lock if nobody has it.
+fn is_locked_by_us(folder: &File) -> bool {
+    // SAFETY: a call with the number of an open descriptor; no memory is passed.
+    unsafe { libc::flock(folder.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
 }
 
 fn own_uid() -> u32 {
@@ -102,7 +118,7 @@ mod tests {
         let other = folder(&format!("{PREFIX}{pid}-x"));
         let own = Scratch::new().expect("made");
         let lock = File::open(&locked).expect("opens");
-        lock.try_lock().expect("nobody has it");
+        assert!(is_locked_by_us(&lock), "nobody has it");
         sweep();
         let there = [&left, &locked, &other, &own.path].map(|folder| folder.exists());
         assert_eq!(there, [false, true, true, true]);
