@@ -1,5 +1,5 @@
-//! Whether the plan's warm-up was long enough: the rate over the steps of the slices, averaged over
-//! the blocks, must be settled from its first step on. Pure.
+//! Whether the plan's warm-up was long enough: the rate over the steps of the slices, at the median
+//! of the blocks, must be settled from its first step on. Pure.
 
 use drom_report::format::time;
 use drom_stats::{Paired, mean, mser5};
@@ -19,12 +19,13 @@ pub fn too_short(manifest: &Manifest, blocks: &[&Block], variant: &str) -> Optio
     if series.len() < BLOCKS_MIN || series.iter().any(|series| series.len() != steps) {
         return None;
     }
-    let averaged: Vec<f64> =
-        (0..steps).map(|step| mean(&series.iter().map(|s| s[step]).collect::<Vec<_>>())).collect();
-    let settled = mser5(&averaged).filter(|settled| settled.from > 0)?;
-    let (before, after) = averaged.split_at(settled.from);
+    // A block in which the machine stood still must not say where the others settled.
+    let typical: Vec<f64> =
+        (0..steps).map(|step| median(series.iter().map(|series| series[step]))).collect();
+    let settled = mser5(&typical).filter(|settled| settled.from > 0)?;
+    let (before, after) = typical.split_at(settled.from);
     let gap = mean(before) / mean(after) - 1.0;
-    let cost = mean(&averaged) / mean(after) - 1.0;
+    let cost = mean(&typical) / mean(after) - 1.0;
     let of_block = |series: &Vec<f64>| {
         let (before, after) = series.split_at(settled.from);
         (mean(before) / mean(after)).ln()
@@ -45,6 +46,13 @@ pub fn too_short(manifest: &Manifest, blocks: &[&Block], variant: &str) -> Optio
         100.0 * gap.abs(),
         100.0 * cost,
     ))
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
+    0.5 * (low + high)
 }
 
 /// The rates of a block's slices one after the other, as shares of their mean.

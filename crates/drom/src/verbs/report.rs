@@ -109,8 +109,9 @@ fn list(root: &std::path::Path) -> Result<(), Error> {
         let torn = if run.torn { " (last block torn)" } else { "" };
         let when = drom_store::utc(run.manifest.started_unix_s);
         let effect = format::percent(run.manifest.effect);
+        let noun = if run.blocks == 1 { "block " } else { "blocks" };
         let line =
-            format!("{:width$}  {when}  {:>3} blocks  \u{b1}{effect} %", run.name, run.blocks);
+            format!("{:width$}  {when}  {:>3} {noun}  \u{b1}{effect} %", run.name, run.blocks);
         let marks = format!("{state}{dropped}{torn}");
         let room = style().width.map(|columns| {
             columns.saturating_sub(line.chars().count() + 2 + marks.chars().count())
