@@ -152,10 +152,10 @@ pub const CHECKS: &[Check] = &[
         code: "W2",
         name: "warm-up too short",
         says: "the rate had not settled when the first slice began",
-        story: "MSER-5 on the rate in fiftieths of a slice, at the median of the blocks, finds from \
-            where on it is settled. When that is not the beginning, the steps before differ from \
-            those after in the blocks (paired t test, 0.01 %), and leaving them in moves the rate \
-            by more than half of the plan's smallest effect, the warm-up was too short; the \
+        story: "MSER-5 on the rate in fiftieths of a slice, at the median of the blocks, finds \
+            from where on it is settled. When that is not the beginning, the steps before differ \
+            from those after in the blocks (paired t test, 0.01 %), and leaving them in moves the \
+            rate by more than half of the plan's smallest effect, the warm-up was too short; the \
             figures say how long it should be. Needs six blocks and ten answers a step.",
     },
     Check {
