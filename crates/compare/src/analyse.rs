@@ -10,17 +10,18 @@ use drom_report::{
 use drom_stats::{
     Latency, Paired, QuantileRatio, confidence_sequence, mean, quantile_ratio, trend, two_modes,
 };
-use drom_store::{Block, Group, Manifest, Run, Slice, Variant};
+use drom_store::{Block, Dropped, Group, Manifest, Run, Slice, Variant};
 
 use crate::{
     plan::BLOCKS_MIN,
     verdict::{Rules, decide},
+    warmup,
 };
 
 /// Everything, response times from the stored histograms included.
 #[must_use]
 pub fn analyse(run: &Run) -> Findings {
-    let mut findings = judge(&run.manifest, &run.blocks);
+    let mut findings = judge(&run.manifest, &run.blocks, &run.dropped);
     for (finding, group) in findings.groups.iter_mut().zip(&run.manifest.groups) {
         let blocks = of_group(&run.blocks, &group.name);
         let base = merged_by_block(run, &blocks, &group.baseline);
@@ -35,9 +36,10 @@ pub fn analyse(run: &Run) -> Findings {
 
 /// Throughput, CPU, memory, checks and verdicts; no histogram is read.
 #[must_use]
-pub fn judge(manifest: &Manifest, blocks: &[Block]) -> Findings {
-    let groups: Vec<GroupFinding> =
+pub fn judge(manifest: &Manifest, blocks: &[Block], dropped: &[Dropped]) -> Findings {
+    let mut groups: Vec<GroupFinding> =
         manifest.groups.iter().map(|group| judge_group(manifest, group, blocks)).collect();
+    groups.iter_mut().for_each(|group| count_dropped(group, dropped));
     let all = groups.iter().flat_map(|g| g.rows.iter().flat_map(|row| &row.checks));
     let mut checks: BTreeMap<String, CheckCount> = BTreeMap::new();
     for check in all.cloned().chain(manifest.flags.iter().map(count_of)) {
@@ -46,7 +48,8 @@ pub fn judge(manifest: &Manifest, blocks: &[Block]) -> Findings {
     }
     let doubtful = groups.iter().filter_map(doubt).collect();
     let wrong = groups.iter().flat_map(wrong_answers).collect();
-    Findings { groups, checks: checks.into_values().collect(), doubtful, wrong }
+    let dropped = groups.iter().flat_map(dropped_words).collect();
+    Findings { groups, checks: checks.into_values().collect(), doubtful, wrong, dropped }
 }
 
 /// A ratio that is safe to look at after every block.
@@ -117,7 +120,7 @@ fn row(manifest: &Manifest, group: &Group, variant: &Variant, blocks: &[&Block])
     let heavy = paired.as_ref().filter(|p| enough && p.heavy_tailed(0.95));
     let slices = used_slices(blocks, name);
     let mut checks = slice_checks(blocks, name);
-    checks.extend(block_checks(blocks, name, &throughput));
+    checks.extend(block_checks(manifest, blocks, name, &throughput));
     Row {
         variant: name.clone(),
         role,
@@ -161,7 +164,39 @@ fn wrong_answers(group: &GroupFinding) -> Vec<String> {
     let say = |row: &Row| {
         let check = row.checks.iter().find(|check| check.code == "L4")?;
         let slices = if check.count == 1 { "1 slice" } else { &format!("{} slices", check.count) };
-        Some(format!("{}: `{}` in {slices}: {}", group.name, row.variant, check.detail))
+        let (variant, path) = (&row.variant, &row.path);
+        Some(format!("{}: `{variant}` ({path}) in {slices}: {}", group.name, check.detail))
+    };
+    group.rows.iter().filter_map(say).collect()
+}
+
+/// Blocks that do not count stand in the row of whose server failed.
+fn count_dropped(group: &mut GroupFinding, dropped: &[Dropped]) {
+    for row in &mut group.rows {
+        let own = |d: &&Dropped| d.group == group.name && d.variant == row.variant;
+        let own: Vec<&Dropped> = dropped.iter().filter(own).collect();
+        let Some(first) = own.first() else { continue };
+        let (code, detail) = (DROPPED.to_owned(), one_line(&first.reason));
+        row.checks.push(CheckCount { code, count: own.len(), detail });
+    }
+}
+
+const DROPPED: &str = "F1";
+
+/// What a server wrote stands behind its end, one line after the other.
+fn one_line(reason: &str) -> String {
+    let mut lines = reason.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default().to_owned();
+    let rest: Vec<&str> = lines.collect();
+    if rest.is_empty() { first } else { format!("{first} {}", rest.join(" / ")) }
+}
+
+fn dropped_words(group: &GroupFinding) -> Vec<String> {
+    let say = |row: &Row| {
+        let check = row.checks.iter().find(|check| check.code == DROPPED)?;
+        let blocks = if check.count == 1 { "1 block" } else { &format!("{} blocks", check.count) };
+        let (group, variant, detail) = (&group.name, &row.variant, &check.detail);
+        Some(format!("{group}: {blocks} dropped because of `{variant}`: {detail}"))
     };
     group.rows.iter().filter_map(say).collect()
 }
@@ -268,9 +303,15 @@ fn count_of(flag: &drom_store::Flag) -> CheckCount {
 }
 
 /// What only shows across blocks.
-fn block_checks(blocks: &[&Block], variant: &str, d: &[f64]) -> Vec<CheckCount> {
+fn block_checks(
+    manifest: &Manifest,
+    blocks: &[&Block],
+    variant: &str,
+    d: &[f64],
+) -> Vec<CheckCount> {
     let one = |code: &str, detail: String| CheckCount { code: code.to_owned(), count: 1, detail };
     let cold = cold(blocks, variant).map(|detail| one("W1", detail));
+    let short = warmup::too_short(manifest, blocks, variant).map(|detail| one("W2", detail));
     let drift = trend(d).filter(|t| t.p < 0.001).map(|t| {
         let percent = 100.0 * (t.slope.exp() - 1.0);
         one("D1", format!("{percent:+.2} % per block (von Neumann {:.2})", t.von_neumann))
@@ -279,7 +320,7 @@ fn block_checks(blocks: &[&Block], variant: &str, d: &[f64]) -> Vec<CheckCount> 
         let (low, high) = (m.low.exp(), m.high.exp());
         one("D2", format!("ratio {low:.3} or {high:.3} ({:.0} % upper)", 100.0 * m.share_high))
     });
-    [cold, drift, modes].into_iter().flatten().collect()
+    [cold, short, drift, modes].into_iter().flatten().collect()
 }
 
 fn cold(blocks: &[&Block], variant: &str) -> Option<String> {

@@ -6,22 +6,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::{place, spelling};
+
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     #[error("cannot read the plan {path}: {source}")]
     ReadPlan { path: PathBuf, source: io::Error },
-    #[error("not a plan: {message}")]
-    Syntax { message: String },
-    #[error("{}{message}", at(*line))]
+    #[error("{}{message}", at(path.as_deref(), *line))]
     Plan {
-        /// How the line begins that is to blame, without spaces.
-        anchor: String,
+        path: Option<PathBuf>,
+        /// Keys and numbers that lead to what is wrong.
+        place: Vec<String>,
         line: Option<usize>,
         message: String,
     },
-    #[error("{path}: {inner}")]
-    InFile { path: PathBuf, inner: Box<Error> },
     #[error("`{variant}` did not start: {reason}")]
     Start { variant: String, reason: String },
     #[error("`{variant}` ({path}) does not answer as a server should: {reason}")]
@@ -50,43 +49,68 @@ pub enum Error {
     NoBaseline { group: String, baseline: String, reason: String },
     #[error("the load on `{variant}` could not be run: {reason}")]
     Load { variant: String, reason: String },
+    #[error("`{variant}`: {reason}")]
+    Ended { variant: String, reason: String },
     #[error(transparent)]
     Store(#[from] drom_store::Error),
 }
 
 impl Error {
-    pub(crate) fn in_file(self, path: &Path) -> Self {
-        Self::InFile { path: path.to_owned(), inner: Box::new(self) }
+    pub(crate) fn in_file(mut self, file: &Path) -> Self {
+        if let Self::Plan { path, .. } = &mut self {
+            *path = Some(file.to_owned());
+        }
+        self
     }
 
-    pub(crate) fn plan(anchor: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Plan { anchor: anchor.into(), line: None, message: message.into() }
+    pub(crate) fn plan(place: &[&str], message: impl Into<String>) -> Self {
+        let place = place.iter().map(|step| (*step).to_owned()).collect();
+        Self::Plan { path: None, place, line: None, message: message.into() }
+    }
+
+    /// What the reader of TOML says, in our shape: where, what, and the line itself.
+    pub(crate) fn syntax(source: &str, error: &toml::de::Error) -> Self {
+        let line = error.span().map(|span| place::line_of(source, span.start));
+        let quoted = line.and_then(|line| source.lines().nth(line - 1)).unwrap_or_default().trim();
+        let hint = spelling::hint_in(error.message());
+        let quoted = if quoted.is_empty() { String::new() } else { format!("\n  {quoted}") };
+        let message = format!("{}{hint}{quoted}", error.message());
+        Self::Plan { path: None, place: Vec::new(), line, message }
     }
 
     /// Finds the line of the plan that a mistake is in; what stands nowhere has none.
-    pub(crate) fn locate(self, source: &str) -> Self {
-        let Self::Plan { anchor, message, .. } = self else { return self };
-        let bare = |line: &str| line.split_whitespace().collect::<String>();
-        let lines: Vec<&str> = source.lines().collect();
-        let line = lines.iter().rposition(|line| bare(line).starts_with(&anchor));
-        let line = line.filter(|_| !anchor.is_empty()).map(|index| index + 1);
-        Self::Plan { anchor, line, message }
+    pub(crate) fn locate(mut self, source: &str) -> Self {
+        if let Self::Plan { place, line, .. } = &mut self {
+            *line = place::line(source, place);
+        }
+        self
+    }
+
+    /// A server's own failure, which costs a block: whose it was, and what happened.
+    pub(crate) fn of_server(&self) -> Option<(&str, String)> {
+        match self {
+            Self::Start { variant, reason } => Some((variant, format!("did not start: {reason}"))),
+            Self::Answer { variant, path, reason } => Some((variant, format!("{path}: {reason}"))),
+            Self::Load { variant, reason } | Self::Ended { variant, reason } => {
+                Some((variant, reason.clone()))
+            }
+            _ => None,
+        }
     }
 
     /// The plan is wrong, not the world.
     #[must_use]
     pub fn is_usage(&self) -> bool {
-        match self {
-            Self::InFile { inner, .. } => inner.is_usage(),
-            Self::ReadPlan { .. } | Self::Syntax { .. } | Self::Plan { .. } => true,
-            _ => false,
-        }
+        matches!(self, Self::ReadPlan { .. } | Self::Plan { .. })
     }
 }
 
-fn at(line: Option<usize>) -> String {
-    line.map_or_else(
-        || "the plan is wrong: ".to_owned(),
-        |n| format!("the plan is wrong in line {n}: "),
-    )
+/// `plan.toml:3: `, as compilers say it.
+fn at(path: Option<&Path>, line: Option<usize>) -> String {
+    match (path, line) {
+        (Some(path), Some(line)) => format!("{}:{line}: ", path.display()),
+        (Some(path), None) => format!("{}: ", path.display()),
+        (None, Some(line)) => format!("line {line}: "),
+        (None, None) => String::new(),
+    }
 }

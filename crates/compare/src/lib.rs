@@ -6,12 +6,15 @@
 mod analyse;
 pub mod checks;
 mod error;
+mod failures;
+mod place;
 mod plan;
 mod preview;
 mod real;
 mod schedule;
 mod spelling;
 mod verdict;
+mod warmup;
 mod world;
 
 pub use analyse::{SoFar, analyse, judge, so_far};
@@ -22,4 +25,4 @@ pub use plan::{
 pub use preview::{GroupPreview, Preview, preview};
 pub use real::RealWorld;
 pub use schedule::{Progress, Sink, run};
-pub use world::{Ceiling, Clock, Load, Machine, Order, Reply, ServerId, Servers, World};
+pub use world::{Ceiling, Clock, Load, Machine, NotReady, Order, Reply, ServerId, Servers, World};

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use drom_load::Target;
 use serde::Deserialize;
 
 use crate::{Error, spelling};
@@ -123,6 +124,13 @@ impl Mode {
 /// Fewest blocks that an interval is printed for.
 pub const BLOCKS_MIN: usize = 6;
 
+const TOO_MANY_THREADS: &str = "there are more threads than connections";
+
+/// Connections are opened and queues fill before a slice counts.
+pub fn settle_s(slice_s: f64) -> f64 {
+    (slice_s / 10.0).min(0.1)
+}
+
 /// Keys of `[[variant]]` and `[[server]]`.
 const KEYS: [&str; 10] =
     ["name", "url", "server", "each", "drom", "define", "command", "env", "requires", "ready"];
@@ -139,12 +147,10 @@ impl Plan {
     }
 
     pub fn parse(source: &str, folder: &Path, drom: &Path) -> Result<Self, Error> {
-        let written: Written = toml::from_str(source).map_err(|e| {
-            let message = e.to_string().trim_end().to_owned();
-            let hint = spelling::hint_in(&message);
-            Error::Syntax { message: message + &hint }
-        })?;
-        written.plan(source, folder, drom).map_err(|error| error.locate(source))
+        let written: Written =
+            toml::from_str(source).map_err(|error| Error::syntax(source, &error))?;
+        let plan = written.whole().and_then(|written| written.plan(source, folder, drom));
+        plan.map_err(|error| error.locate(source))
     }
 
     /// The smallest run that still is honest: six blocks of short slices.
@@ -184,9 +190,13 @@ struct Written {
     axes: toml::Table,
     #[serde(default)]
     env: BTreeMap<String, String>,
-    #[serde(default, rename = "server")]
+    #[serde(default)]
+    server: Vec<toml::Table>,
+    #[serde(default)]
+    variant: Vec<toml::Table>,
+    #[serde(skip)]
     servers: Vec<WrittenServer>,
-    #[serde(default, rename = "variant")]
+    #[serde(skip)]
     variants: Vec<WrittenVariant>,
 }
 
@@ -222,11 +232,9 @@ impl Default for WrittenLoad {
     }
 }
 
-#[derive(Clone, Default, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Default)]
 struct HowToStart {
     drom: Option<String>,
-    #[serde(rename = "define")]
     defines: Vec<String>,
     command: Vec<String>,
     env: BTreeMap<String, String>,
@@ -234,28 +242,61 @@ struct HowToStart {
     ready: Option<Ready>,
 }
 
-#[derive(Deserialize)]
 struct WrittenServer {
     name: String,
     /// Every variant gets a process of its own; this table only says how to start it.
-    #[serde(default)]
     each: bool,
-    #[serde(flatten)]
     how: HowToStart,
-    #[serde(flatten)]
-    rest: BTreeMap<String, toml::Value>,
 }
 
-#[derive(Deserialize)]
 struct WrittenVariant {
     name: String,
-    #[serde(default)]
+    /// Its place among the variants.
+    at: usize,
     url: String,
     server: Option<String>,
-    #[serde(flatten)]
     how: HowToStart,
-    #[serde(flatten)]
-    rest: BTreeMap<String, toml::Value>,
+}
+
+/// A table whose keys are taken one by one, so that a mistake has the place of its key.
+struct Keys<'a> {
+    table: toml::Table,
+    place: [&'a str; 2],
+}
+
+impl Keys<'_> {
+    fn take<T: serde::de::DeserializeOwned>(&mut self, key: &str) -> Result<Option<T>, Error> {
+        let Some(value) = self.table.remove(key) else { return Ok(None) };
+        value.try_into().map(Some).map_err(|error: toml::de::Error| {
+            let (what, hint) = (error.message(), spelling::hint_in(error.message()));
+            Error::plan(&[self.place[0], self.place[1], key], format!("{key}: {what}{hint}"))
+        })
+    }
+
+    fn name(&mut self) -> Result<String, Error> {
+        let table = self.place[0];
+        let missing = Error::plan(&self.place, format!("this [[{table}]] has no name"));
+        self.take("name")?.ok_or(missing)
+    }
+
+    fn how(&mut self) -> Result<HowToStart, Error> {
+        Ok(HowToStart {
+            drom: self.take("drom")?,
+            defines: self.take("define")?.unwrap_or_default(),
+            command: self.take("command")?.unwrap_or_default(),
+            env: self.take("env")?.unwrap_or_default(),
+            requires: self.take("requires")?,
+            ready: self.take("ready")?,
+        })
+    }
+
+    /// What is left is no key.
+    fn end(self, name: &str) -> Result<(), Error> {
+        let Some(key) = self.table.keys().next() else { return Ok(()) };
+        let (hint, known) = (spelling::hint(key, KEYS), KEYS.join(", "));
+        let message = format!("`{name}` has an unknown key `{key}`{hint}; known are {known}");
+        Err(Error::plan(&[self.place[0], self.place[1], key], message))
+    }
 }
 
 #[derive(Clone, Deserialize)]
@@ -304,6 +345,25 @@ type Point = Vec<(String, String)>;
 type Words = BTreeMap<String, String>;
 
 impl Written {
+    /// Reads the tables of servers and variants.
+    fn whole(mut self) -> Result<Self, Error> {
+        for (at, table) in std::mem::take(&mut self.server).into_iter().enumerate() {
+            let mut keys = Keys { table, place: ["server", &at.to_string()] };
+            let (name, how) = (keys.name()?, keys.how()?);
+            let each = keys.take("each")?.unwrap_or_default();
+            keys.end(&name)?;
+            self.servers.push(WrittenServer { name, each, how });
+        }
+        for (at, table) in std::mem::take(&mut self.variant).into_iter().enumerate() {
+            let mut keys = Keys { table, place: ["variant", &at.to_string()] };
+            let (name, how) = (keys.name()?, keys.how()?);
+            let (url, server) = (keys.take("url")?.unwrap_or_default(), keys.take("server")?);
+            keys.end(&name)?;
+            self.variants.push(WrittenVariant { name, at, url, server, how });
+        }
+        Ok(self)
+    }
+
     fn plan(self, source: &str, folder: &Path, drom: &Path) -> Result<Plan, Error> {
         self.check()?;
         let constants = BTreeMap::from([
@@ -318,56 +378,90 @@ impl Written {
     }
 
     fn check(&self) -> Result<(), Error> {
-        let wrong = |anchor: &str, message: String| Err(Error::plan(anchor, message));
+        let wrong = |place: &[&str], message: String| Err(Error::plan(place, message));
         if !self.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
             || self.name.is_empty()
         {
-            return wrong(
-                "name=",
-                format!("name `{}` names a folder: letters, digits, - _ .", self.name),
-            );
+            let message = format!("name `{}` names a folder: letters, digits, - _ .", self.name);
+            return wrong(&["name"], message);
         }
         if !(self.effect > 0.0 && self.effect < 1.0) {
-            return wrong("effect=", format!("effect = {} must lie between 0 and 1", self.effect));
+            let message = format!("effect = {} must lie between 0 and 1", self.effect);
+            return wrong(&["effect"], message);
         }
         if self.blocks.min < BLOCKS_MIN || self.blocks.max < self.blocks.min {
-            return wrong(
-                "blocks=",
-                format!("blocks: min is {BLOCKS_MIN} or more, max not below min"),
-            );
+            let message = format!("blocks: min is {BLOCKS_MIN} or more, max not below min");
+            return wrong(&["blocks"], message);
         }
-        if self.load.connections == 0 || self.load.threads == 0 || self.load.rounds == 0 {
-            return wrong(
-                "[load]",
-                "load: connections, threads and rounds are 1 or more".to_owned(),
-            );
-        }
-        if self.load.slice.0 < 0.05 {
-            return wrong("slice=", "load: a slice is 50ms or longer".to_owned());
-        }
+        self.check_load()?;
         self.check_axes()?;
         if self.variants.len() < 2 {
-            return wrong(
-                "[[variant]]",
-                "a comparison needs two [[variant]] tables or more".to_owned(),
-            );
+            let message = "a comparison needs two [[variant]] tables or more".to_owned();
+            return wrong(&["variant"], message);
         }
         self.check_names()
+    }
+
+    /// What the load engine would refuse when the first server is up is refused here.
+    fn check_load(&self) -> Result<(), Error> {
+        let load = &self.load;
+        let wrong =
+            |key: &str, what: String| Err(Error::plan(&["load", key], format!("load: {what}")));
+        let counts =
+            [("connections", load.connections), ("threads", load.threads), ("rounds", load.rounds)];
+        if let Some((key, _)) = counts.iter().find(|(_, count)| *count == 0) {
+            return wrong(key, format!("{key} must be 1 or more"));
+        }
+        if load.slice.0 < 0.05 {
+            return wrong("slice", "a slice is 50ms or longer".to_owned());
+        }
+        if load.timeout.0 <= 0.0 {
+            return wrong("timeout", "a timeout of zero leaves no time to answer".to_owned());
+        }
+        if load.threads > load.connections && !self.axes.contains_key("connections") {
+            return wrong("threads", format!("{TOO_MANY_THREADS} ({})", load.connections));
+        }
+        if let Err(error) = self.would_load("/", "GET", &load.headers) {
+            return wrong("headers", error);
+        }
+        if let Err(error) = self.would_load("/", &load.method, &load.headers) {
+            return wrong("method", error);
+        }
+        Ok(())
+    }
+
+    /// Whether the load engine takes such a request.
+    fn would_load(&self, path: &str, method: &str, headers: &Words) -> Result<(), String> {
+        let address = ([127, 0, 0, 1], 80).into();
+        let target = Target { address, host: "localhost".to_owned(), path: path.to_owned() };
+        let plan = drom_load::Plan {
+            method: method.to_owned(),
+            headers: headers.clone().into_iter().collect(),
+            body: self.load.body.clone().into_bytes(),
+            ..drom_load::Plan::get(target)
+        };
+        plan.check().map_err(|error| error.to_string())
     }
 
     /// An axis without values would leave nothing to compare, silently.
     fn check_axes(&self) -> Result<(), Error> {
         for (axis, values) in &self.axes {
-            let anchor = format!("{axis}=");
+            let place = ["axes", axis.as_str()];
             if values.as_array().is_some_and(Vec::is_empty) {
-                return Err(Error::plan(anchor, format!("the axis {axis} has no value")));
+                return Err(Error::plan(&place, format!("the axis {axis} has no value")));
             }
             let one = std::slice::from_ref(values);
             let values = values.as_array().map_or(one, Vec::as_slice);
-            let number = |value: &toml::Value| value.as_integer().is_some_and(|n| n > 0);
+            let number = |value: &toml::Value| {
+                value.as_integer().is_some_and(|n| n > 0 && u32::try_from(n).is_ok())
+            };
             if axis == "connections" && !values.iter().all(number) {
                 let message = "the axis connections holds numbers of 1 or more";
-                return Err(Error::plan(anchor, message));
+                return Err(Error::plan(&place, message));
+            }
+            let fewest = values.iter().filter_map(toml::Value::as_integer).min().unwrap_or(1);
+            if axis == "connections" && i64::from(self.load.threads) > fewest {
+                return Err(Error::plan(&place, format!("{TOO_MANY_THREADS} ({fewest})")));
             }
         }
         Ok(())
@@ -375,28 +469,23 @@ impl Written {
 
     fn check_names(&self) -> Result<(), Error> {
         let names: Vec<&str> = self.variants.iter().map(|v| v.name.as_str()).collect();
-        let wrong = |anchor: String, message: String| Err(Error::plan(anchor, message));
-        if let Some(twice) = names.iter().enumerate().find(|(i, n)| names[..*i].contains(n)) {
-            return wrong(named(twice.1), format!("two variants are named `{}`", twice.1));
+        if let Some((at, twice)) = names.iter().enumerate().find(|(i, n)| names[..*i].contains(n)) {
+            let message = format!("two variants are named `{twice}`");
+            return Err(Error::plan(&["variant", &at.to_string(), "name"], message));
         }
         if !names.contains(&self.baseline.as_str()) {
             let known = names.join(", ");
             let message = format!("baseline `{}` is no variant; there are {known}", self.baseline);
-            return wrong("baseline=".to_owned(), message);
+            return Err(Error::plan(&["baseline"], message));
         }
-        let of_variants = self.variants.iter().flat_map(|v| v.rest.keys().map(|k| (&v.name, k)));
-        let of_servers = self.servers.iter().flat_map(|s| s.rest.keys().map(|k| (&s.name, k)));
-        match of_variants.chain(of_servers).next() {
-            Some((name, key)) => wrong(
-                format!("{key}="),
-                format!(
-                    "`{name}` has an unknown key `{key}`{}; known are {}",
-                    spelling::hint(key, KEYS),
-                    KEYS.join(", ")
-                ),
-            ),
-            None => Ok(()),
+        let servers: Vec<&str> = self.servers.iter().map(|s| s.name.as_str()).collect();
+        if let Some((at, twice)) =
+            servers.iter().enumerate().find(|(i, n)| servers[..*i].contains(n))
+        {
+            let message = format!("two servers are named `{twice}`");
+            return Err(Error::plan(&["server", &at.to_string(), "name"], message));
         }
+        Ok(())
     }
 
     fn group(&self, point: &Point, constants: &Words) -> Result<Group, Error> {
@@ -428,33 +517,33 @@ impl Written {
     fn contestant(&self, variant: &WrittenVariant, words: &Words) -> Result<Contestant, Error> {
         let mut words = words.clone();
         words.insert("variant".to_owned(), variant.name.clone());
-        let (server, how) = self.how_to_start(variant)?;
-        let fill = |text: &str| fill(text, &words, &variant.name);
-        let path = fill(&variant.url)?;
-        if !path.starts_with('/') {
-            let message = if path.is_empty() {
-                format!("`{}` has no url", variant.name)
-            } else {
-                format!("`{}`: url `{path}` must begin with /", variant.name)
-            };
-            return Err(Error::plan(named(&variant.name), message));
-        }
+        let (server, how, place) = self.how_to_start(variant)?;
+        let fill = |place: &[&str], text: &str| fill(text, &words, &variant.name, place);
+        let table = |key| [&place.0[..], &place.1[..], key];
+        let at = variant.at.to_string();
+        let path = fill(&["variant", &at, "url"], &variant.url)?;
+        self.check_path(&path, variant, &["variant", &at, "url"])?;
         let ready = how.ready.clone().unwrap_or(Ready { url: None, within: None });
-        let ready_path = fill(ready.url.as_deref().unwrap_or(&variant.url))?;
+        let ready_path = fill(&table("ready"), ready.url.as_deref().unwrap_or(&variant.url))?;
+        self.check_path(&ready_path, variant, &table("ready"))?;
         let mut env = BTreeMap::new();
-        for (key, value) in self.env.iter().chain(&how.env) {
-            env.insert(key.clone(), fill(value)?);
+        for (key, value) in &self.env {
+            env.insert(key.clone(), fill(&["env", key], value)?);
         }
-        let argv = argv(&how, &variant.name)?;
-        let argv = argv.iter().map(|word| fill(word)).collect::<Result<Vec<_>, _>>()?;
-        check_port(&argv, &env, &variant.name)?;
+        for (key, value) in &how.env {
+            env.insert(key.clone(), fill(&[&place.0, &place.1, "env", key], value)?);
+        }
+        let argv = argv(&how, &variant.name, &table("command"))?;
+        let fill_all = |key, texts: &[String]| -> Result<Vec<String>, Error> {
+            texts.iter().map(|text| fill(&table(key), text)).collect()
+        };
+        let argv = fill_all(if how.drom.is_some() { "drom" } else { "command" }, &argv)?;
+        check_port(&argv, &env, &variant.name, &table("command"))?;
         let within = ready.within.unwrap_or(Seconds(10.0)).duration();
-        let requires = match &how.requires {
+        let requires = match how.requires {
             None => Vec::new(),
-            Some(OneOrMany::One(one)) => vec![fill(one)?],
-            Some(OneOrMany::Many(many)) => {
-                many.iter().map(|r| fill(r)).collect::<Result<_, _>>()?
-            }
+            Some(OneOrMany::One(one)) => vec![one],
+            Some(OneOrMany::Many(many)) => many,
         };
         Ok(Contestant {
             name: variant.name.clone(),
@@ -462,25 +551,44 @@ impl Written {
             server,
             launch: Launch { argv, env, ready_path, ready_within: within },
             request: self.request(path),
-            requires,
+            requires: fill_all("requires", &requires)?,
         })
     }
 
-    fn how_to_start(&self, variant: &WrittenVariant) -> Result<(String, HowToStart), Error> {
-        let Some(name) = &variant.server else {
-            return Ok((format!("variant {}", variant.name), variant.how.clone()));
+    fn check_path(&self, path: &str, who: &WrittenVariant, place: &[&str]) -> Result<(), Error> {
+        let name = &who.name;
+        let message = if path.is_empty() {
+            format!("`{name}` has no url")
+        } else if !path.starts_with('/') {
+            format!("`{name}`: url `{path}` must begin with /; the server's address is drom's own")
+        } else if let Err(error) = self.would_load(path, "GET", &Words::new()) {
+            format!("`{name}`: url: {error}")
+        } else {
+            return Ok(());
         };
-        match self.servers.iter().find(|server| server.name == *name) {
-            Some(server) if server.each => {
-                Ok((format!("variant {}", variant.name), server.how.clone()))
-            }
-            Some(server) => Ok((format!("server {name}"), server.how.clone())),
-            None => {
-                let message =
-                    format!("`{}` names server `{name}`; no [[server]] has it", variant.name);
-                Err(Error::plan(named(&variant.name), message))
-            }
-        }
+        Err(Error::plan(place, message))
+    }
+
+    /// Which server a variant lives on, how that is started, and the table that says so.
+    fn how_to_start(
+        &self,
+        variant: &WrittenVariant,
+    ) -> Result<(String, HowToStart, (String, String)), Error> {
+        let own = ("variant".to_owned(), variant.at.to_string());
+        let Some(name) = &variant.server else {
+            return Ok((format!("variant {}", variant.name), variant.how.clone(), own));
+        };
+        let Some(at) = self.servers.iter().position(|server| server.name == *name) else {
+            let message = format!("`{}` names server `{name}`; no [[server]] has it", variant.name);
+            return Err(Error::plan(&[&own.0, &own.1, "server"], message));
+        };
+        let (server, place) = (&self.servers[at], ("server".to_owned(), at.to_string()));
+        let key = if server.each {
+            format!("variant {}", variant.name)
+        } else {
+            format!("server {name}")
+        };
+        Ok((key, server.how.clone(), place))
     }
 
     fn request(&self, path: String) -> Request {
@@ -519,7 +627,7 @@ impl Written {
     }
 }
 
-fn argv(how: &HowToStart, variant: &str) -> Result<Vec<String>, Error> {
+fn argv(how: &HowToStart, variant: &str, place: &[&str]) -> Result<Vec<String>, Error> {
     match (&how.drom, &how.command[..]) {
         (Some(file), []) => {
             let file = if PathBuf::from(file).is_absolute() {
@@ -534,14 +642,14 @@ fn argv(how: &HowToStart, variant: &str) -> Result<Vec<String>, Error> {
         }
         (None, [_, ..]) => Ok(how.command.clone()),
         _ => Err(Error::plan(
-            named(variant),
+            place,
             format!("`{variant}` needs one of drom = \"FILE\", command = [...], server"),
         )),
     }
 }
 
 /// Servers of a group live side by side, so that each start has a port of its own.
-fn check_port(argv: &[String], env: &Words, variant: &str) -> Result<(), Error> {
+fn check_port(argv: &[String], env: &Words, variant: &str, place: &[&str]) -> Result<(), Error> {
     let told = argv.iter().chain(env.values()).any(|text| text.contains("{port}"));
     if told {
         return Ok(());
@@ -550,13 +658,7 @@ fn check_port(argv: &[String], env: &Words, variant: &str) -> Result<(), Error> 
         "`{variant}`: neither its command nor its env has {{port}}; every start gets a free port \
          of its own, which the server must be told"
     );
-    Err(Error::plan(named(variant), message))
-}
-
-/// The line that a variant's table is known by.
-fn named(variant: &str) -> String {
-    let bare: String = variant.split_whitespace().collect();
-    format!("name=\"{bare}\"")
+    Err(Error::plan(place, message))
 }
 
 /// Every combination of the axes' values, in the order of the plan.
@@ -580,7 +682,7 @@ fn points(axes: &toml::Table) -> Vec<Point> {
 }
 
 /// Replaces `{word}`. `{port}` and `{dir}` stay for the start.
-fn fill(text: &str, words: &Words, variant: &str) -> Result<String, Error> {
+fn fill(text: &str, words: &Words, variant: &str, place: &[&str]) -> Result<String, Error> {
     let mut out = String::new();
     let mut rest = text;
     while let Some(open) = rest.find('{') {
@@ -597,7 +699,7 @@ fn fill(text: &str, words: &Words, variant: &str) -> Result<String, Error> {
                     "`{variant}`: `{{{word}}}` in `{text}` stands for nothing; there are {{port}}, \
                      {{dir}}, {{{known}}}"
                 );
-                return Err(Error::plan(named(variant), message));
+                return Err(Error::plan(place, message));
             }
         }
         rest = &rest[open + close + 1..];
@@ -703,11 +805,29 @@ mod tests {
     fn a_mistake_has_its_line() {
         let cases = [
             ("baseline = \"a\"", "baseline = \"z\"", "line 3: "),
-            ("url = \"/a", "url = \"a", "line 16: "),
+            ("url = \"/a", "url = \"a", "line 18: "),
+            ("url = \"/a", "url = \"/a b", "line 18: `a`: url: the request cannot be sent"),
             ("slice = \"200ms\"", "slice = \"2ms\"", "line 6: "),
-            ("slice = \"200ms\"", "slice = 0.2", "line 6, column"),
+            ("slice = \"200ms\"", "slice = 0.2", "line 6: `0.2` is no duration"),
+            ("slice = \"200ms\"", "slice = \"soon\"", "line 6: `soon` is no duration"),
+            ("slice = \"200ms\"", "slice = \"1s\"; x", "line 6: "),
+            ("slice = \"200ms\"", "connections = 0", "line 6: load: connections must be 1"),
+            ("slice = \"200ms\"", "threads = 2", "line 9: there are more threads than"),
+            ("slice = \"200ms\"", "timeout = \"0s\"", "line 6: load: a timeout of zero"),
+            ("slice = \"200ms\"", "method = \"GE T\"", "line 6: load: the request cannot"),
+            ("slice = \"200ms\"", "headers = { Expect = \"x\" }", "line 6: load: the request"),
+            ("slice = \"200ms\"", "slize = \"200ms\"", "line 6: unknown field `slize`"),
             ("script = [\"hello\", \"heavy\"]", "script = []", "line 8: "),
             ("[1, 8]", "[1, 0]", "line 9: "),
+            ("[1, 8]", "[1, 8_000_000_000]", "line 9: "),
+            ("name = \"b\"", "name = \"a\"", "line 20: two variants are named `a`"),
+            ("name = \"b\"", "name = 'a'  # again", "line 20: two variants are named `a`"),
+            ("name = \"race\"", "name = \"a b\"", "line 2: name `a b` names a folder"),
+            ("\"{plan_dir}/c\"", "\"{plan}/c\"", "line 21: "),
+            ("define =", "defines =", "line 13: `one` has an unknown key `defines`; did you"),
+            ("\"3s\"", "\"3 parsecs\"", "line 23: ready: `3 parsecs` is no duration"),
+            ("define = [\"FAST\"]", "define = \"FAST\"", "line 13: define: "),
+            ("name = \"b\"", "", "line 19: this [[variant]] has no name"),
         ];
         for (from, to, expected) in cases {
             let error = parse(&PLAN.replace(from, to)).expect_err(to).to_string();

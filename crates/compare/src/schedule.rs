@@ -1,7 +1,7 @@
 //! Runs a plan: preflight, then randomised complete blocks on fresh servers, until Stein's rule or
-//! the budget says enough. The central noun is the block; one that was interrupted is dropped
-//! whole. The schedule never looks at a result: order comes from the seed, length from the pilot's
-//! spread.
+//! the budget says enough. The central noun is the block; one that was interrupted, or in which a
+//! server failed, is dropped whole. The schedule never looks at a result: order comes from the
+//! seed, length from the pilot's spread.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,24 +9,27 @@ use std::{
     time::Duration,
 };
 
+use drom_load::ErrorKind;
 use drom_observe::{Counters, Process};
 use drom_stats::{Latency, Rng, blocks_needed, sd};
 use drom_store::{
-    Answer, Block, End, Flag, LoadFacts, Manifest, SCHEMA, Skipped, Slice, Start, Variant,
+    Answer, Block, Dropped, End, Flag, LoadFacts, Manifest, SCHEMA, Skipped, Slice, Start, Variant,
 };
 
 use crate::{
     Error,
     analyse::differences,
     checks::{self, Observed},
-    plan::{Contestant, Group, Mode, Plan},
-    world::{Ceiling, Order, Reply, ServerId, World},
+    failures::Failures,
+    plan::{Contestant, Group, Mode, Plan, settle_s},
+    world::{Ceiling, NotReady, Order, Reply, ServerId, World},
 };
 
 /// Where finished blocks and news go.
 pub trait Sink {
     fn begin(&mut self, manifest: &Manifest) -> Result<(), Error>;
     fn block(&mut self, block: &Block, latencies: &[Latency]) -> Result<(), Error>;
+    fn dropped(&mut self, dropped: &Dropped) -> Result<(), Error>;
     fn progress(&mut self, progress: &Progress<'_>);
 }
 
@@ -53,6 +56,11 @@ pub enum Progress<'a> {
         block: usize,
         of: usize,
         elapsed_s: f64,
+    },
+    /// It does not count; it is measured again.
+    Dropped {
+        dropped: &'a Dropped,
+        of: usize,
     },
     /// The pilot is done: so many blocks are wanted, for so small an effect.
     Planned {
@@ -85,15 +93,16 @@ pub fn run(
         answers: BTreeMap::new(),
         slices: 0,
         done: BTreeMap::new(),
+        failures: Failures::new(plan.blocks.min),
     };
     let manifest = experiment.preflight(&groups, seed, tool, skipped)?;
     if !experiment.stopped() {
         experiment.sink.begin(&manifest)?;
     }
-    let reason = experiment.all_blocks(&groups, &manifest)?;
+    let (failed, reason) = experiment.all_blocks(&groups, &manifest)?;
     let interrupted = experiment.stopped();
     let duration_s = experiment.elapsed_s();
-    Ok(End { interrupted, duration_s, reason })
+    Ok(End { interrupted, failed: failed && !interrupted, duration_s, reason })
 }
 
 struct Experiment<'a> {
@@ -109,6 +118,7 @@ struct Experiment<'a> {
     answers: BTreeMap<(String, String), Answer>,
     slices: usize,
     done: BTreeMap<String, Vec<Block>>,
+    failures: Failures,
 }
 
 /// A server of a block and the contestants that live on it.
@@ -274,66 +284,74 @@ impl Experiment<'_> {
         }
     }
 
-    /// Returns why it ended.
-    fn all_blocks(&mut self, groups: &[Group], manifest: &Manifest) -> Result<String, Error> {
+    /// Returns whether it failed, and why it ended.
+    fn all_blocks(
+        &mut self,
+        groups: &[Group],
+        manifest: &Manifest,
+    ) -> Result<(bool, String), Error> {
         let blocks = self.plan.blocks;
         let mut wanted: BTreeMap<&str, usize> =
             groups.iter().map(|group| (group.name.as_str(), blocks.min)).collect();
         let mut cost_s: BTreeMap<&str, f64> = BTreeMap::new();
-        let mut out_of_budget = false;
-        for index in 0..blocks.max {
+        let (mut out_of_budget, mut at_work) = (false, true);
+        while at_work {
+            at_work = false;
             let mut order: Vec<&Group> = groups.iter().collect();
             self.rng.shuffle(&mut order);
             for group in order {
                 let name = group.name.as_str();
-                let cost = cost_s.get(name).copied().unwrap_or(0.0);
-                let late = self.elapsed_s() + cost > self.plan.budget_s;
-                out_of_budget |= index >= blocks.min && index < wanted[name] && late;
-                if index >= wanted[name] || (index >= blocks.min && late) {
+                let (index, cost) = (self.finished(name), cost_s.get(name).copied());
+                if index >= wanted[name] {
                     continue;
                 }
+                if index >= blocks.min
+                    && self.elapsed_s() + cost.unwrap_or(0.0) > self.plan.budget_s
+                {
+                    out_of_budget = true;
+                    continue;
+                }
+                at_work = true;
                 let begin_s = self.elapsed_s();
-                if !self.block(index, group, wanted[name])? {
-                    return Ok("stopped by Ctrl-C".to_owned());
+                match self.block(index, group, wanted[name])? {
+                    Fate::Stopped => return Ok((false, "stopped by Ctrl-C".to_owned())),
+                    Fate::Hopeless(why) => return Ok((true, why)),
+                    Fate::Dropped => continue,
+                    Fate::Done => {}
                 }
                 let spent = self.elapsed_s() - begin_s;
-                cost_s.insert(name, if index == 0 { spent } else { 0.7 * cost + 0.3 * spent });
-            }
-            if index + 1 == blocks.min {
-                self.plan_the_rest(groups, manifest, &mut wanted);
+                cost_s.insert(name, cost.map_or(spent, |cost| 0.7 * cost + 0.3 * spent));
+                if index + 1 == blocks.min {
+                    let told = manifest.groups.iter().find(|told| told.name == name);
+                    wanted.insert(name, self.plan_the_rest(group, told));
+                }
             }
         }
-        Ok(why_it_ended(&wanted, blocks.max, out_of_budget).to_owned())
+        Ok((false, why_it_ended(&wanted, blocks.max, out_of_budget).to_owned()))
     }
 
-    /// Stein: the pilot's widest spread decides.
-    fn plan_the_rest<'g>(
-        &mut self,
-        groups: &'g [Group],
-        manifest: &Manifest,
-        wanted: &mut BTreeMap<&'g str, usize>,
-    ) {
+    fn finished(&self, group: &str) -> usize {
+        self.done.get(group).map_or(0, Vec::len)
+    }
+
+    /// Stein: the pilot's widest spread decides how many blocks there will be.
+    fn plan_the_rest(&mut self, group: &Group, told: Option<&drom_store::Group>) -> usize {
         let target = (1.0 + self.plan.effect).ln();
-        for group in groups {
-            let blocks = self.done.get(&group.name).map_or(&[][..], Vec::as_slice);
-            let needed = manifest
-                .groups
-                .iter()
-                .filter(|told| told.name == group.name)
-                .flat_map(|told| told.variants.iter().map(|v| differences(blocks, told, &v.name)))
-                .filter(|d| d.len() >= 2)
-                .map(|d| blocks_needed(d.len(), sd(&d), target))
-                .max();
-            let needed = needed.unwrap_or(self.plan.blocks.min);
-            let blocks = needed.clamp(self.plan.blocks.min, self.plan.blocks.max);
-            wanted.insert(&group.name, blocks);
-            let news = Progress::Planned { group: &group.name, blocks, wanted: needed };
-            self.sink.progress(&news);
-        }
+        let pilot = self.done.get(&group.name).map_or(&[][..], Vec::as_slice);
+        let variants = told.iter().flat_map(|told| told.variants.iter().map(move |v| (*told, v)));
+        let needed = variants
+            .map(|(told, variant)| differences(pilot, told, &variant.name))
+            .filter(|d| d.len() >= 2)
+            .map(|d| blocks_needed(d.len(), sd(&d), target))
+            .max();
+        let needed = needed.unwrap_or(self.plan.blocks.min);
+        let blocks = needed.clamp(self.plan.blocks.min, self.plan.blocks.max);
+        let news = Progress::Planned { group: &group.name, blocks, wanted: needed };
+        self.sink.progress(&news);
+        blocks
     }
 
-    /// `false` when it was interrupted: the block does not count.
-    fn block(&mut self, index: usize, group: &Group, of: usize) -> Result<bool, Error> {
+    fn block(&mut self, index: usize, group: &Group, of: usize) -> Result<Fate, Error> {
         let begin_s = self.elapsed_s();
         let mut running = Vec::new();
         let mut work =
@@ -345,18 +363,43 @@ impl Experiment<'_> {
         // Whatever happened, no server outlives its block.
         running.iter().for_each(|on| self.world.ask_to_stop(on.server));
         running.iter().for_each(|on| self.world.stop(on.server));
-        measured?;
         if self.stopped() {
-            return Ok(false);
+            return Ok(Fate::Stopped);
+        }
+        if let Err(error) = measured {
+            return self.drop_block(&work, begin_s, error);
         }
         let BlockWork { starts, slices, latencies, .. } = work;
         let end_s = self.elapsed_s();
         let block = Block { index, group: group.name.clone(), begin_s, end_s, starts, slices };
         self.sink.block(&block, &latencies)?;
         self.done.entry(group.name.clone()).or_default().push(block);
+        self.failures.finished(&group.name);
         let news = Progress::Block { group: &group.name, block: index + 1, of, elapsed_s: end_s };
         self.sink.progress(&news);
-        Ok(true)
+        Ok(Fate::Done)
+    }
+
+    /// What a server did costs its block, which is measured again; anything else ends the run.
+    fn drop_block(
+        &mut self,
+        work: &BlockWork<'_>,
+        begin_s: f64,
+        error: Error,
+    ) -> Result<Fate, Error> {
+        let Some((variant, reason)) = error.of_server() else { return Err(error) };
+        let dropped = Dropped {
+            block: work.index,
+            group: work.group.name.clone(),
+            begin_s,
+            end_s: self.elapsed_s(),
+            variant: variant.to_owned(),
+            reason,
+        };
+        self.sink.dropped(&dropped)?;
+        self.sink.progress(&Progress::Dropped { dropped: &dropped, of: work.of });
+        let hopeless = self.failures.failed(&dropped.group, &dropped.variant);
+        Ok(hopeless.map_or(Fate::Dropped, Fate::Hopeless))
     }
 
     fn interleave(
@@ -402,9 +445,12 @@ impl Experiment<'_> {
     }
 
     fn start(&mut self, contestant: &Contestant) -> Result<ServerId, Error> {
-        self.world
-            .start(&contestant.launch, self.stop)
-            .map_err(|reason| Error::Start { variant: contestant.name.clone(), reason })
+        let (variant, path) = (contestant.name.clone(), contestant.launch.ready_path.clone());
+        let started = self.world.start(&contestant.launch, self.stop);
+        started.map_err(|NotReady { reason, status }| match status {
+            Some(_) => Error::Answer { variant, path, reason },
+            None => Error::Start { variant, reason },
+        })
     }
 
     fn start_for(
@@ -445,9 +491,8 @@ impl Experiment<'_> {
         }
     }
 
-    /// Connections are opened and queues fill before a slice counts.
     fn settle(&self) -> Duration {
-        (self.plan.load.slice / 10).min(Duration::from_millis(100))
+        Duration::from_secs_f64(settle_s(self.plan.load.slice.as_secs_f64()))
     }
 
     fn warm_up(
@@ -469,10 +514,24 @@ impl Experiment<'_> {
         Ok(())
     }
 
+    /// A server that ended meanwhile is told by its end, whatever the load has to say.
     fn load(&mut self, order: &Order<'_>, who: &Contestant) -> Result<drom_load::Outcome, Error> {
-        self.world
-            .slice(order, self.stop)
-            .map_err(|reason| Error::Load { variant: who.name.clone(), reason })
+        let loaded = self.world.slice(order, self.stop);
+        let cut = |outcome: &drom_load::Outcome| {
+            let cut = [ErrorKind::Closed, ErrorKind::Connect];
+            cut.iter().any(|kind| outcome.errors.contains_key(kind))
+        };
+        let mut ended = self.world.ended(order.server);
+        if ended.is_none() && loaded.as_ref().map_or(true, cut) {
+            // Connections go before the process does.
+            self.world.sleep(GOING);
+            ended = self.world.ended(order.server);
+        }
+        let variant = who.name.clone();
+        match (ended, loaded) {
+            (Some(reason), _) => Err(Error::Ended { variant, reason }),
+            (None, loaded) => loaded.map_err(|reason| Error::Load { variant, reason }),
+        }
     }
 
     /// A slice that was disturbed from outside is measured once more; both stay.
@@ -564,6 +623,19 @@ impl Experiment<'_> {
     }
 }
 
+/// How long a process may take to end after its connections.
+const GOING: Duration = Duration::from_millis(100);
+
+/// What became of a block.
+enum Fate {
+    Done,
+    Dropped,
+    /// Dropped, and the run ends: why.
+    Hopeless(String),
+    /// By Ctrl-C; it does not count.
+    Stopped,
+}
+
 struct BlockWork<'a> {
     index: usize,
     group: &'a Group,
@@ -649,7 +721,7 @@ fn same_answer(
     })
 }
 
-fn beginning(body: &[u8]) -> String {
+pub fn beginning(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(120)]).into_owned();
     format!("{text:?}")
 }
@@ -698,6 +770,7 @@ fn told_slice(seen: &Observed<'_>, who: &Contestant, begin_s: f64) -> Slice {
         throttled_s: seen.machine.throttled_s,
         listen_overflows: seen.machine.listen_overflows,
         flags: checks::of_slice(seen),
+        pace: outcome.pace.iter().map(|rate| (10.0 * rate).round() / 10.0).collect(),
         ..Slice::default()
     }
 }

@@ -23,17 +23,35 @@ pub trait Clock {
 
 pub trait Servers {
     /// Starts a server and waits until it answers well.
-    fn start(&mut self, launch: &Launch, stop: &AtomicBool) -> Result<ServerId, String>;
+    fn start(&mut self, launch: &Launch, stop: &AtomicBool) -> Result<ServerId, NotReady>;
     /// One request, for its answer.
     fn answer(&mut self, server: ServerId, request: &Request) -> Result<Reply, String>;
     /// Its processes and their CPU time so far.
     fn processes(&mut self, server: ServerId) -> Vec<Process>;
     /// PSS by process.
     fn pss_bytes(&mut self, server: ServerId) -> Vec<(i32, u64)>;
+    /// How its process ended, if it did, and the last that it wrote.
+    fn ended(&mut self, _server: ServerId) -> Option<String> {
+        None
+    }
     /// Asks it to end, so that several can do so at the same time; `stop` still follows.
     fn ask_to_stop(&mut self, _server: ServerId) {}
     /// Ends it and everything it started.
     fn stop(&mut self, server: ServerId);
+}
+
+/// Why a server could not be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotReady {
+    pub reason: String,
+    /// It does answer, but with this status.
+    pub status: Option<u16>,
+}
+
+impl From<String> for NotReady {
+    fn from(reason: String) -> Self {
+        Self { reason, status: None }
+    }
 }
 
 /// A whole answer to one request.

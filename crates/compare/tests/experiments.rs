@@ -75,6 +75,7 @@ fn every_planted_fault_is_named() {
         (Fault::SynRetransmit, "L7"),
         (Fault::Starvation, "L3"),
         (Fault::ColdChild, "W1"),
+        (Fault::SlowBeginning, "W2"),
         (Fault::Recycling, "L8"),
         (Fault::Throttling, "L6"),
         (Fault::NoisyNeighbour, "L6"),
@@ -94,6 +95,22 @@ fn every_planted_fault_is_named() {
         }
         let run = experiment(&plan, 4, SimWorld::new(77, fault));
         assert!(codes(&run).iter().any(|c| c == code), "{fault:?}: {:?}", codes(&run));
+    }
+}
+
+#[test]
+fn a_warm_up_that_was_too_short_is_told_how_long_it_should_be() {
+    for (rounds, wanted) in [(1, "a warm-up of 1.0 s"), (3, "a warm-up of 1.0 s")] {
+        let plan = plan(TEN_BLOCKS, &format!("rounds = {rounds}"));
+        let run = experiment(&plan, 4, SimWorld::new(77, Fault::SlowBeginning));
+        let rows = &run.findings().groups[0].rows;
+        let told = |name: &str| {
+            let row = rows.iter().find(|row| row.variant == name).expect("such a row");
+            row.checks.iter().find(|check| check.code == "W2").map(|check| check.detail.clone())
+        };
+        assert_eq!((told("a"), told("a (again)")), (None, None));
+        let told = told("b").expect("flagged");
+        assert!(told.contains(wanted) && told.contains("after the warm-up of 500 ms"), "{told}");
     }
 }
 
@@ -240,6 +257,35 @@ fn ctrl_c_keeps_the_finished_blocks() {
     assert_eq!(run.kept.blocks.len(), 7);
     assert_eq!(run.world.alive(), 0);
     assert!(run.findings().groups[0].rows.iter().any(|row| row.verdict.is_some()));
+}
+
+#[test]
+fn a_server_that_dies_costs_its_block_and_no_more() {
+    for mode in ["interleave", "fresh"] {
+        let plan = plan(&format!("mode = \"{mode}\"\n{TEN_BLOCKS}"), "");
+        let run = experiment(&plan, 5, SimWorld::new(5, Fault::DiesSometimes));
+        assert_eq!((run.kept.blocks.len(), run.end.failed), (10, false));
+        assert_eq!(run.world.alive(), 0);
+        let dropped = &run.kept.dropped;
+        assert!((2..=3).contains(&dropped.len()), "{dropped:?}");
+        assert!(dropped.iter().all(|d| d.variant == "b" && d.reason.contains("oops")));
+        assert!(dropped.iter().all(|d| d.begin_s < d.end_s));
+        // A block that was dropped is measured again under its number.
+        let indexes: Vec<usize> = run.kept.blocks.iter().map(|block| block.index).collect();
+        assert_eq!(indexes, (0..10).collect::<Vec<_>>());
+        let told = run.findings().dropped;
+        assert!(told.len() == 1 && told[0].contains("`b`") && told[0].contains("oops"), "{told:?}");
+        assert!(codes(&run).contains(&"F1".to_owned()), "{:?}", codes(&run));
+    }
+}
+
+#[test]
+fn a_variant_that_keeps_failing_stops_the_run_with_what_was_measured() {
+    let run = experiment(&plan(TEN_BLOCKS, ""), 5, SimWorld::new(5, Fault::DiesAlways));
+    assert_eq!((run.kept.blocks.len(), run.kept.dropped.len()), (2, 3));
+    assert!(run.end.failed && !run.end.interrupted);
+    assert!(run.end.reason.contains("`b` failed in 3 blocks in a row"), "{}", run.end.reason);
+    assert_eq!(run.world.alive(), 0);
 }
 
 #[test]

@@ -79,7 +79,8 @@ fn a_run_without_a_finished_block_has_passed_nothing() {
 fn a_narrow_terminal_gets_two_tables_and_no_line_is_too_long() {
     let root = tempfile::tempdir().expect("scratch");
     for fault in [Fault::None, Fault::WrongBody] {
-        let run = stored(root.path(), fault);
+        let mut run = stored(root.path(), fault);
+        run.manifest.title = "A title that says more than a line can hold, ".repeat(3);
         for width in [60, 80, 100, 120] {
             let text = text(&run, &analyse(&run), Style { colours: false, width: Some(width) });
             let longest = text.lines().map(|line| line.chars().count()).max();
@@ -88,6 +89,32 @@ fn a_narrow_terminal_gets_two_tables_and_no_line_is_too_long() {
             assert!(if width < 100 { tables >= 2 } else { tables == 1 }, "{width}:\n{text}");
         }
     }
+}
+
+#[test]
+fn dropped_blocks_and_single_workers_read_well_on_the_page() {
+    let root = tempfile::tempdir().expect("scratch");
+    let mut run = stored(root.path(), Fault::None);
+    let block = &run.blocks[2];
+    run.dropped.push(drom_store::Dropped {
+        block: 2,
+        group: block.group.clone(),
+        begin_s: block.begin_s,
+        end_s: block.end_s,
+        variant: "b".to_owned(),
+        reason: "its server ended with signal: 9 (SIGKILL); it wrote:\n  <oops>".to_owned(),
+    });
+    run.blocks.iter_mut().flat_map(|block| &mut block.slices).for_each(|slice| {
+        slice.workers = 1;
+        if slice.variant == "b" {
+            slice.ok = 0;
+        }
+    });
+    let page = html(&run, &analyse(&run));
+    assert!(page.contains("&lt;oops&gt;") && page.contains("block 3 dropped"));
+    assert!(page.contains(", 1 worker<") && !page.contains("1 workers"));
+    assert!(page.contains("no good answer") && !page.contains("- req/s"));
+    assert!(page.contains("bar vc") && page.contains("slice vc") && page.contains("key vc"));
 }
 
 #[test]

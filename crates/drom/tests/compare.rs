@@ -79,6 +79,14 @@ fn a_run_is_measured_kept_and_rendered_to_the_same_bytes() {
     assert!({ rendered }.output().expect("runs").status.success());
     let first = fs::read(folder.path().join("runs").join(&name).join("report.html")).expect("page");
     assert!(first == fs::read(&again).expect("page again"));
+    let blocks = folder.path().join("runs").join(&name).join("blocks.jsonl");
+    let text = fs::read_to_string(&blocks).expect("blocks");
+    fs::write(&blocks, &text[..text.len() - 20]).expect("torn");
+    let torn = drom(folder.path(), &["report", &name]).output().expect("runs").stdout;
+    assert!(String::from_utf8_lossy(&torn).contains("TORN: the last block was cut off"));
+    let list = drom(folder.path(), &["report"]).output().expect("runs").stdout;
+    assert!(String::from_utf8_lossy(&list).contains("(last block torn)"));
+    fs::write(&blocks, text).expect("whole again");
     let rows = drom(folder.path(), &["report", &name, "--csv"]).output().expect("runs").stdout;
     assert!(String::from_utf8_lossy(&rows).lines().count() > 6 * 3);
 }
@@ -106,6 +114,8 @@ fn ctrl_c_keeps_what_is_finished_and_leaves_no_process() {
     let out = child.wait_with_output().expect("ends");
     assert_eq!(out.status.code(), Some(130), "{}", String::from_utf8_lossy(&out.stderr));
     assert!(String::from_utf8_lossy(&out.stdout).contains("stopped: only finished blocks count"));
+    let list = drom(folder.path(), &["report"]).output().expect("runs").stdout;
+    assert!(String::from_utf8_lossy(&list).contains("(stopped)"));
     assert!(left_behind(folder.path()).is_empty(), "{:?}", left_behind(folder.path()));
 }
 
@@ -137,14 +147,113 @@ fn servers_that_answer_differently_and_wrong_plans_are_refused() {
     let folder = tempfile::tempdir().expect("scratch");
     let plan = plan(folder.path(), "goodbye");
     let path = plan.display().to_string();
-    let out = drom(folder.path(), &["compare", &path]).output().expect("runs");
+    let kept = folder.path().join("kept/run").display().to_string();
+    let out = drom(folder.path(), &["compare", &path, "--out", &kept]).output().expect("runs");
     let news = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!(out.status.code(), Some(7), "{news}");
     assert!(news.contains("goodbye") && news.contains("same_answer"), "{news}");
+    assert!(!folder.path().join("kept").exists(), "the folder that no run came into");
     assert!(left_behind(folder.path()).is_empty());
 
     let text = fs::read_to_string(&plan).expect("plan").replace("baseline", "bassline");
     fs::write(&plan, text).expect("written");
     let out = drom(folder.path(), &["compare", &path]).output().expect("runs");
     assert_eq!(out.status.code(), Some(2), "{}", String::from_utf8_lossy(&out.stderr));
+}
+
+#[test]
+fn what_is_wrong_with_the_load_is_said_at_once_with_its_line() {
+    let folder = tempfile::tempdir().expect("scratch");
+    let plan = plan(folder.path(), "hello");
+    let whole = fs::read_to_string(&plan).expect("plan");
+    let cases = [
+        ("connections = 1", "connections = 0", 6),
+        ("connections = 1", "connections = 1\nthreads = 2", 7),
+        ("slice = \"60ms\"", "slice = \"a while\"", 7),
+        ("slice = \"60ms\"", "slise = \"60ms\"", 7),
+        ("warmup = \"10ms\"", "method = \"GE T\"", 8),
+        ("url = \"/\"", "url = \"/a b\"", 11),
+        ("url = \"/\"", "url = \"http://127.0.0.1/\"", 11),
+        ("name = \"b\"", "name = \"a\"", 14),
+    ];
+    for (from, to, line) in cases {
+        fs::write(&plan, whole.replacen(from, to, 1)).expect("written");
+        let path = plan.display().to_string();
+        let out = drom(folder.path(), &["compare", &path]).output().expect("runs");
+        let news = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{to}: {news}");
+        assert!(news.contains(&format!("{path}:{line}: ")), "{to}: {news}");
+        assert!(!news.contains("preflight"), "{to}: {news}");
+    }
+}
+
+/// `SERVER` with `code` at its start, as the second variant of the plan.
+fn second_server(folder: &Path, plan: &Path, server: &str) {
+    fs::write(folder.join("second.pl"), server).expect("written");
+    let text = fs::read_to_string(plan).expect("plan");
+    let at = text.rfind("server.pl").expect("the second variant");
+    fs::write(plan, format!("{}second.pl{}", &text[..at], &text[at + 9..])).expect("written");
+}
+
+/// Dies with a word on standard error after 20 requests of the starts that `which` says.
+fn mortal(folder: &Path, which: &str) -> String {
+    let count = folder.join("starts").display().to_string();
+    let begin = format!(
+        "open my $f, '>>', '{count}'; print $f 'x'; close $f; my $start = -s '{count}';\n\
+         my $n = 0; my $mortal = {which};\nmy ($port"
+    );
+    let end = "my $close = 0; if ($mortal && ++$n > 20) { warn qq(out of luck\\n); kill 9, $$ }";
+    SERVER.replace("my ($port", &begin).replace("my $close = 0;", end)
+}
+
+#[test]
+fn a_server_that_dies_costs_its_block_and_the_report_says_so() {
+    let folder = tempfile::tempdir().expect("scratch");
+    let plan = plan(folder.path(), "hello");
+    second_server(folder.path(), &plan, &mortal(folder.path(), "$start == 4"));
+    let out =
+        drom(folder.path(), &["compare", &plan.display().to_string()]).output().expect("runs");
+    let (text, news) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert_eq!(out.status.code(), Some(6), "{text}{news}");
+    assert!(news.contains("block 6 of 6 done") && news.contains("dropped"), "{news}");
+    assert!(news.contains("out of luck"), "its last words: {news}");
+    assert!(text.contains("1 block dropped") && text.contains("out of luck"), "{text}");
+    let list = drom(folder.path(), &["report"]).output().expect("runs").stdout;
+    let list = String::from_utf8_lossy(&list).into_owned();
+    assert!(list.contains("1 dropped"), "{list}");
+    assert!(left_behind(folder.path()).is_empty(), "{:?}", left_behind(folder.path()));
+}
+
+#[test]
+fn a_variant_that_dies_in_every_block_ends_the_run_with_its_reason() {
+    let folder = tempfile::tempdir().expect("scratch");
+    let plan = plan(folder.path(), "hello");
+    second_server(folder.path(), &plan, &mortal(folder.path(), "$start > 2"));
+    let out =
+        drom(folder.path(), &["compare", &plan.display().to_string()]).output().expect("runs");
+    let (text, news) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert_eq!(out.status.code(), Some(1), "{text}{news}");
+    assert!(news.contains("`b` failed in 3 blocks in a row"), "{news}");
+    assert!(text.contains("3 blocks dropped") && text.contains("1 block "), "{text}");
+    let list = drom(folder.path(), &["report"]).output().expect("runs").stdout;
+    assert!(String::from_utf8_lossy(&list).contains("(failed)"));
+}
+
+#[test]
+fn a_variant_that_only_answers_500_has_answered_wrongly() {
+    let folder = tempfile::tempdir().expect("scratch");
+    let plan = plan(folder.path(), "hello");
+    let text = fs::read_to_string(&plan).expect("plan");
+    let at = text.rfind("url = \"/\"").expect("the second variant");
+    let soon = "url = \"/broken\"\nready = { within = \"300ms\" }";
+    fs::write(&plan, format!("{}{soon}{}", &text[..at], &text[at + 9..])).expect("written");
+    let broken = SERVER.replace("200 OK", "500 Internal Server Error");
+    second_server(folder.path(), &plan, &broken);
+    let out =
+        drom(folder.path(), &["compare", &plan.display().to_string()]).output().expect("runs");
+    let news = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(7), "{news}");
+    for word in ["`b`", "/broken", "status 500"] {
+        assert!(news.contains(word), "{word}: {news}");
+    }
 }

@@ -162,7 +162,14 @@ fn errors_are_counted_by_kind() {
 
 #[test]
 fn bad_flags_and_urls_are_usage_errors_that_say_what_to_do() {
-    let cases: [(&[&str], &str); 11] = [
+    let cases: [(&[&str], &str); 18] = [
+        (&["localhost:80/x"], "did you mean http://localhost:80/x ?"),
+        (&["http://127.0.0.1/", "-c", "-5"], "no whole number"),
+        (&["http://127.0.0.1/", "-n", "10x"], "no whole number; write 32, 10k or 2M"),
+        (&["http://127.0.0.1/", "-n", "0"], "1 or more"),
+        (&["http://127.0.0.1/", "-t", "0"], "1 or more"),
+        (&["http://127.0.0.1/", "-c", "5000M"], "more than can be"),
+        (&["http://127.0.0.1/", "-k", "--no-keepalive"], "cannot be used with"),
         (&["https://127.0.0.1/"], "https is not supported yet"),
         (&["127.0.0.1:80"], "must begin with http://"),
         (&["ftp://127.0.0.1/"], "http://"),
@@ -181,6 +188,30 @@ fn bad_flags_and_urls_are_usage_errors_that_say_what_to_do() {
         assert!(stderr(&output).contains(hint), "{arguments:?}: {}", stderr(&output));
         assert!(output.stdout.is_empty());
     }
+}
+
+#[test]
+fn habits_of_ab_and_wrk_are_understood() {
+    let (_server, url) = server();
+    let output = drom(&[&url, "-k", "-c", "20", "-n", "1k", "--json"]);
+    assert_measured(&output);
+    assert_eq!(document(&output)["requests"]["ok"], 1_000);
+    let few = drom(&[&url, "-c", "20", "-n", "5"]);
+    assert!(stdout(&few).contains("5 connections (of 20: one request each)"), "{}", stdout(&few));
+    let closing = drom(&[&url, "-n", "5", "-H", "Connection: close"]);
+    assert!(stdout(&closing).contains("a connection for each request"), "{}", stdout(&closing));
+}
+
+#[test]
+fn a_server_that_never_answers_is_told_by_kind() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    let output = drom(&[&url, "-n", "2", "--timeout", "200ms"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("2 requests failed (2 x timeout)"), "{}", stderr(&output));
+    let output = drom(&[&url, "-d", "200ms"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout(&output).contains("no request ended in the window"), "{}", stdout(&output));
 }
 
 #[test]

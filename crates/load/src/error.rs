@@ -8,6 +8,8 @@ use std::{io, net::SocketAddr};
 pub enum Error {
     #[error("{url:?} is not a URL that can be loaded: {reason}")]
     Url { url: String, reason: &'static str },
+    #[error("{url:?} is no URL: it must begin with http://{}", meant(url))]
+    Scheme { url: String },
     #[error("{url:?}: https is not supported yet; load the plain http port of the server")]
     Https { url: String },
     #[error("cannot resolve {host:?}: {source}; check the name, or give an address")]
@@ -25,7 +27,7 @@ pub enum Error {
     Descriptors { wanted: u64, limit: u64 },
     #[error("the request cannot be sent: {reason}")]
     Request { reason: String },
-    #[error("the plan cannot be run: {reason}")]
+    #[error("the load cannot be run: {reason}")]
     Plan { reason: &'static str },
     #[error("the event loop failed: {source}")]
     EventLoop { source: io::Error },
@@ -39,7 +41,17 @@ impl Error {
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
-            Self::Url { .. } | Self::Https { .. } | Self::Request { .. } | Self::Plan { .. }
+            Self::Url { .. }
+                | Self::Scheme { .. }
+                | Self::Https { .. }
+                | Self::Request { .. }
+                | Self::Plan { .. }
         )
     }
+}
+
+/// `localhost:8080/x` as people type it.
+fn meant(url: &str) -> String {
+    let plain = url.bytes().all(|byte| byte.is_ascii_graphic()) && !url.starts_with(['/', '-']);
+    if plain && !url.is_empty() { format!("; did you mean http://{url} ?") } else { String::new() }
 }

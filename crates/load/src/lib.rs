@@ -12,6 +12,7 @@ mod head;
 mod lane;
 mod null_server;
 mod outcome;
+mod pace;
 mod patience;
 mod plan;
 mod poll;

@@ -98,6 +98,9 @@ pub struct Outcome {
     pub connection_time: Duration,
     /// What is known of it from stamps taken one by one; Little's law compares the two.
     pub accounted_time: Duration,
+    /// Good answers a second in steps of equal length over the window; empty for a run that was
+    /// interrupted or had a number of requests to do.
+    pub pace: Vec<f64>,
     pub interrupted: bool,
 }
 

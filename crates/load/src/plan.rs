@@ -72,7 +72,13 @@ impl Plan {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    /// Whether [`crate::run`] would take it: what it would refuse before its first connection.
+    pub fn check(&self) -> Result<(), Error> {
+        self.check_numbers()?;
+        crate::request::build(self).map(|_| ())
+    }
+
+    fn check_numbers(&self) -> Result<(), Error> {
         let reason = if self.connections == 0 {
             "at least one connection is needed"
         } else if self.threads == 0 {

@@ -15,6 +15,7 @@ use crate::{
     connection::{ensure_descriptors, to_ns},
     error::Error,
     outcome::Outcome,
+    pace::{self, Mark},
     plan::{Plan, Stop},
     request,
     worker::{Live, Orders, Report, work},
@@ -157,6 +158,10 @@ fn add_up(plan: &Plan, reports: &[Report]) -> Outcome {
         outcome.connection_time += Duration::from_nanos(report.window_ns * open);
         outcome.accounted_time += Duration::from_secs_f64(report.accounted_ns.max(0.0) / 1e9);
         outcome.interrupted |= report.stopped;
+    }
+    if matches!(plan.stop, Stop::After(_)) && !outcome.interrupted {
+        let marks: Vec<&[Mark]> = reports.iter().map(|report| &report.marks[..]).collect();
+        outcome.pace = pace::rates(&marks, outcome.duration);
     }
     outcome.steal_share = reports.first().and_then(|report| report.steal_share);
     assert_eq!(

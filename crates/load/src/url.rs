@@ -44,7 +44,7 @@ impl<'a> Parts<'a> {
     fn parse(url: &'a str) -> Result<Self, Error> {
         let bad = |reason| Error::Url { url: url.to_owned(), reason };
         let Some((scheme, rest)) = url.split_once("://") else {
-            return Err(bad("it must begin with http://"));
+            return Err(Error::Scheme { url: url.to_owned() });
         };
         if scheme.eq_ignore_ascii_case("https") {
             return Err(Error::Https { url: url.to_owned() });
@@ -134,7 +134,11 @@ mod tests {
 
     #[test]
     fn bad_urls_say_why() {
-        for url in ["a", "", "ftp://a/", "http://", "http:///x", "http://a:b/", "http://a:0/"] {
+        for url in ["a", "localhost:8080/x"] {
+            let error = Parts::parse(url).expect_err("no scheme").to_string();
+            assert!(error.contains(&format!("did you mean http://{url}")), "{error}");
+        }
+        for url in ["ftp://a/", "http://", "http:///x", "http://a:b/", "http://a:0/"] {
             assert!(matches!(Parts::parse(url), Err(Error::Url { .. })), "{url}");
         }
         for url in ["http://a:99999/", "http://u@a/", "http://a/ b", "http://[::1", "http://[::1]x"]

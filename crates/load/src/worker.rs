@@ -16,6 +16,7 @@ use crate::{
     connection::{Connection, Phase, to_ns},
     error::Error,
     lane::Lane,
+    pace::{self, Mark},
     patience::{LOOK_NS_MAX, Patience},
     plan::{Plan, Stop},
     poll::Poll,
@@ -66,6 +67,7 @@ pub struct Report {
     pub steal_share: Option<f64>,
     pub window_ns: u64,
     pub accounted_ns: f64,
+    pub marks: Vec<Mark>,
     pub stopped: bool,
 }
 
@@ -87,6 +89,8 @@ pub fn work(orders: &Orders<'_>) -> Result<Report, Error> {
         patience: Patience::default(),
         looked_ns: 0,
         deadline_ns: None,
+        marks: Vec::new(),
+        next_mark_ns: u64::MAX,
     };
     worker.lane.resting = (0..orders.connections).collect();
     let ended = worker.turn();
@@ -108,6 +112,10 @@ struct Worker<'a> {
     looked_ns: u64,
     /// When the window closes; none while it is not open, or when requests are counted.
     deadline_ns: Option<u64>,
+    /// How the window came on.
+    marks: Vec<Mark>,
+    /// Never in a window without a deadline.
+    next_mark_ns: u64,
 }
 
 /// Where the measured window began.
@@ -206,6 +214,9 @@ impl Worker<'_> {
         if !self.lane.resting.is_empty() {
             self.wake_resting();
         }
+        if self.lane.now_ns >= self.next_mark_ns {
+            self.mark();
+        }
         if self.lane.now_ns >= self.next_tick_ns {
             self.tick();
         }
@@ -227,7 +238,21 @@ impl Worker<'_> {
         self.window = Window::open(self.lane.now_ns);
         if let Stop::After(duration) = self.orders.plan.stop {
             self.deadline_ns = Some(self.lane.now_ns.saturating_add(to_ns(duration)));
+            self.next_mark_ns = self.lane.now_ns + self.mark_step_ns();
         }
+    }
+
+    fn mark_step_ns(&self) -> u64 {
+        match self.orders.plan.stop {
+            Stop::After(duration) => to_ns(duration / pace::STEPS as u32).max(1_000_000),
+            Stop::Requests(_) => u64::MAX,
+        }
+    }
+
+    fn mark(&mut self) {
+        let after_ns = self.lane.now_ns.saturating_sub(self.window.opened_ns);
+        self.marks.push(Mark { after_ns, ok: self.lane.tally.ok });
+        self.next_mark_ns = self.lane.now_ns.saturating_add(self.mark_step_ns());
     }
 
     fn wake_resting(&mut self) {
@@ -257,7 +282,7 @@ impl Worker<'_> {
     }
 
     fn longest_wait(&self) -> Duration {
-        let mut until_ns = self.next_tick_ns;
+        let mut until_ns = self.next_tick_ns.min(self.next_mark_ns);
         if let Some(deadline_ns) = self.deadline_ns {
             until_ns = until_ns.min(deadline_ns);
         }
@@ -276,6 +301,7 @@ impl Worker<'_> {
         if !self.lane.measuring {
             self.open_window();
         }
+        self.mark();
         let (end_ns, window) = (self.lane.now_ns, &self.window);
         let rest = |c: &Connection| end_ns.saturating_sub(c.accounted_to_ns) as f64;
         let rest_ns: f64 = self.connections.iter().map(rest).sum();
@@ -293,6 +319,7 @@ impl Worker<'_> {
             stopped: self.orders.stop.load(Relaxed)
                 && !self.is_past_deadline()
                 && !self.is_finished(),
+            marks: self.marks,
             tally: self.lane.tally,
         }
     }

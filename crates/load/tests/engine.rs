@@ -408,3 +408,28 @@ fn a_plan_that_makes_no_sense_is_refused() {
         assert!(error.is_usage(), "{error}");
     }
 }
+
+#[test]
+fn the_pace_of_the_window_adds_up_to_its_answers() {
+    // One connection: slow for the first answers, then fast.
+    let server = scripted(|n, stream| {
+        thread::sleep(Duration::from_millis(if n < 10 { 20 } else { 1 }));
+        stream.write_all(OK).map_or(Then::Close, |()| Then::Keep)
+    });
+    let plan = Plan {
+        connections: 1,
+        stop: Stop::After(Duration::from_millis(500)),
+        ..Plan::get(server.target)
+    };
+    let outcome = run(&plan, &AtomicBool::new(false), &mut |_| {}).expect("measured");
+    assert_eq!(outcome.pace.len(), 50);
+    let step_s = outcome.duration.as_secs_f64() / 50.0;
+    let answers = outcome.pace.iter().sum::<f64>() * step_s;
+    assert!((answers - outcome.ok as f64).abs() < 1.5, "{answers} of {}", outcome.ok);
+    let (first, rest): (f64, f64) =
+        (outcome.pace[..15].iter().sum(), outcome.pace[35..].iter().sum());
+    assert!(first < 0.7 * rest, "{first} {rest}");
+    let counted = Plan { stop: Stop::Requests(5), ..plan };
+    let outcome = run(&counted, &AtomicBool::new(false), &mut |_| {}).expect("measured");
+    assert!(outcome.pace.is_empty());
+}

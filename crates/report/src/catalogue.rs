@@ -131,12 +131,32 @@ pub const CHECKS: &[Check] = &[
                 workers unshare in their first second after a fork is less than this.",
     },
     Check {
+        code: "F1",
+        name: "server failed",
+        says: "a server ended or did not start in the middle of a block, and the block does not \
+            count",
+        story: "What is shown comes from the blocks that the server survived: a number with a \
+            past. Such a block is dropped for all variants of its group and measured again with \
+            fresh servers. A variant that fails in three blocks in a row, or in as many as the \
+            pilot has, ends the run. A run with dropped blocks ends with exit status 6.",
+    },
+    Check {
         code: "W1",
         name: "cold",
         says: "the first slice after a start is slower than the later ones",
         story: "Over all blocks the first slice of a start was slower by over 3 % (paired t test, \
             1 %): \
                 the warm-up of the plan is too short for this variant.",
+    },
+    Check {
+        code: "W2",
+        name: "warm-up too short",
+        says: "the rate had not settled when the first slice began",
+        story: "MSER-5 on the rate in fiftieths of a slice, at the median of the blocks, finds \
+            from where on it is settled. When that is not the beginning, the steps before differ \
+            from those after in the blocks (paired t test, 0.01 %), and leaving them in moves the \
+            rate by more than half of the plan's smallest effect, the warm-up was too short; the \
+            figures say how long it should be. Needs six blocks and ten answers a step.",
     },
     Check {
         code: "D1",

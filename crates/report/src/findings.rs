@@ -58,6 +58,8 @@ pub struct Findings {
     pub doubtful: Vec<String>,
     /// Who answered wrongly; there is no claim about them.
     pub wrong: Vec<String>,
+    /// Blocks that do not count because a server failed, and why.
+    pub dropped: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]

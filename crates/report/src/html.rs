@@ -182,7 +182,7 @@ fn details(group: &GroupFinding, row: &Row) -> String {
     let range = |e: Estimate| format!("{} ({} to {})", three(e.value), three(e.low), three(e.high));
     let mut facts = vec![
         format!("asked for <code>{}</code>", escape(&row.path)),
-        format!("geometric mean of {} blocks: {} req/s", row.blocks.len(), range(row.rps)),
+        format!("geometric mean of {}: {} req/s", count(row.blocks.len(), "block"), range(row.rps)),
     ];
     facts.extend(
         row.cpu_us_per_request.map(|cpu| format!("server CPU per request: {} \u{b5}s", range(cpu))),
@@ -197,7 +197,7 @@ fn details(group: &GroupFinding, row: &Row) -> String {
         }),
     );
     facts.extend(row.tree_mb.map(|mb| {
-        let workers = row.workers.map_or_else(String::new, |n| format!(", {n} workers"));
+        let workers = row.workers.map_or_else(String::new, |n| format!(", {}", count(n, "worker")));
         format!("all processes: {} MB PSS{workers}", three(mb))
     }));
     facts.extend(hint(row).map(|hint| format!("undecided: {hint}")));
@@ -232,12 +232,30 @@ fn when_section(run: &Run) -> String {
     format!(
         "<section><h2>When</h2><p class=\"note\">Every slice where it lay in time; a shaded field \
             is one block of \
-         fresh servers, a ringed slice failed a check, a pale one was measured again. It ended \
-         because: {}.\
-         </p>{}</section>\n",
+         fresh servers, a ringed slice failed a check, a pale one was measured again, an outlined \
+         field was dropped. It ended because: {}.\
+         </p>{}{}</section>\n",
         escape(&ended),
-        timeline(run)
+        timeline(run),
+        dropped_blocks(run)
     )
+}
+
+/// Each block that does not count, with what its server wrote last.
+fn dropped_blocks(run: &Run) -> String {
+    let one = |dropped: &drom_store::Dropped| {
+        format!(
+            "<details><summary>{} \u{b7} block {} dropped <span>{} to {}, the server of {} \
+             failed</span></summary><pre>{}</pre></details>",
+            escape(&dropped.group),
+            dropped.block + 1,
+            time(dropped.begin_s),
+            time(dropped.end_s),
+            escape(&dropped.variant),
+            escape(&dropped.reason)
+        )
+    };
+    run.dropped.iter().map(one).collect()
 }
 
 fn checks_section(run: &Run, findings: &Findings) -> String {
@@ -270,11 +288,15 @@ fn check_state(run: &Run, findings: &Findings, code: &str) -> (&'static str, Str
     match code {
         "AA" if !findings.doubtful.is_empty() => ("failed", "failed".to_owned()),
         "AA" if undecided > 0 => {
-            open(format!("not decided in {undecided} of {}", groups(controls().count())))
+            open(format!("not decided in {undecided} of {}", count(controls().count(), "group")))
         }
         "P1" => ("passed", "passed".to_owned()),
         _ if most == 0 => open("not measured: no finished block".to_owned()),
         "W1" if run.manifest.load.rounds < 2 => open("needs two rounds a block".to_owned()),
+        "W2" if most < SETTLED_BLOCKS => open(format!("needs {SETTLED_BLOCKS} blocks")),
+        "W2" if run.blocks.iter().flat_map(|b| &b.slices).all(|s| s.pace.is_empty()) => {
+            open("not recorded in this run".to_owned())
+        }
         "D1" if most < TREND_BLOCKS => open(format!("needs {TREND_BLOCKS} blocks")),
         "D2" if most < MODES_BLOCKS => open(format!("needs {MODES_BLOCKS} blocks")),
         _ => ("passed", "passed".to_owned()),
@@ -284,6 +306,7 @@ fn check_state(run: &Run, findings: &Findings, code: &str) -> (&'static str, Str
 /// Kendall's test cannot reach 0.1 % with fewer.
 const TREND_BLOCKS: usize = 7;
 const MODES_BLOCKS: usize = 15;
+const SETTLED_BLOCKS: usize = 6;
 
 fn is_control(row: &Row) -> bool {
     row.role == Role::Control
@@ -294,8 +317,9 @@ fn is_decided(verdict: Verdict) -> bool {
     !matches!(verdict, Verdict::NoClaim { .. })
 }
 
-fn groups(number: usize) -> String {
-    format!("{number} group{}", if number == 1 { "" } else { "s" })
+/// `1 worker`, `2 workers`.
+fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 fn machine_section(run: &Run) -> String {
@@ -362,8 +386,8 @@ fn slices_section(run: &Run) -> String {
 fn block_details(run: &Run, block: &Block) -> String {
     let rows: String = block.slices.iter().map(|slice| slice_row(run, slice)).collect();
     format!(
-        "<details class=\"blocks\"><summary>{} \u{b7} block {} <span>{} to {}, {} starts, {} \
-            slices</span></summary>\
+        "<details class=\"blocks\"><summary>{} \u{b7} block {} <span>{} to {}, {}, {}\
+            </span></summary>\
          <div \
          class=\"scroll\"><table><thead><tr><th>slice</th><th>variant</th><th>at</th><th>req/s</th>\
          <th>ok</th><th>failed</th><th>mean</th><th>p50</th><th>p99</th><th>server \
@@ -373,8 +397,8 @@ fn block_details(run: &Run, block: &Block) -> String {
         block.index + 1,
         time(block.begin_s),
         time(block.end_s),
-        block.starts.len(),
-        block.slices.len()
+        count(block.starts.len(), "start"),
+        count(block.slices.len(), "slice")
     )
 }
 

@@ -56,13 +56,16 @@ pub fn bars(group: &GroupFinding) -> String {
         return String::new();
     }
     let mut out = String::from("<div class=\"plot\">");
-    for (index, row) in group.rows.iter().enumerate() {
+    for (row, colour) in group.rows.iter().zip(colours_of(group)) {
         let share = |value: f64| (value / (1.05 * top)).clamp(0.0, 1.0);
         let mut svg = Svg::new(30.0);
-        let class = format!("bar v{}", index % 8);
-        svg.rect(&class, (0.0, share(row.rps.value)), (0.2, 0.8), "");
+        svg.rect(&format!("bar {colour}"), (0.0, share(row.rps.value)), (0.2, 0.8), "");
         svg.line("whisker", (share(row.rps.low), 0.5), (share(row.rps.high), 0.5));
-        let value = format!("{} req/s", rate_words(row));
+        let value = if row.rps.value > 0.0 {
+            format!("{} req/s", rate_words(row))
+        } else {
+            "no good answer".to_owned()
+        };
         out += &strip(&row.variant, &svg.finish(&row.variant), &value, role_class(row));
     }
     out + "</div>"
@@ -82,11 +85,11 @@ pub fn curves(group: &GroupFinding) -> String {
     let quantiles = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999];
     let shown = quantiles.iter().filter(|q| nines(**q) <= most + 1e-9);
     shown.clone().for_each(|q| svg.line("grid", (nines(*q) / most, 0.0), (nines(*q) / most, 1.0)));
-    for (index, row) in group.rows.iter().enumerate() {
+    for (row, colour) in group.rows.iter().zip(colours_of(group)) {
         let path: Vec<(f64, f64)> =
             row.curve.iter().map(|p| (nines(p.quantile) / most, 1.0 - axis.share(p.ms))).collect();
         let control = if row.role == Role::Control { " dashed" } else { "" };
-        svg.polyline(&format!("curve v{}{control}", index % 8), &path);
+        svg.polyline(&format!("curve {colour}{control}"), &path);
     }
     let left: String = axis
         .ticks(6)
@@ -119,21 +122,9 @@ pub fn timeline(run: &Run) -> String {
     }
     let mut out = String::from("<div class=\"plot timeline\">");
     for group in &run.manifest.groups {
-        for (index, variant) in group.variants.iter().enumerate() {
-            let mut svg = Svg::new(18.0);
-            for block in run.blocks.iter().filter(|block| block.group == group.name) {
-                svg.rect("block", (block.begin_s / end, block.end_s / end), (0.0, 1.0), "");
-                for slice in block.slices.iter().filter(|s| s.variant == variant.name) {
-                    let class = slice_class(slice, index);
-                    let right = (slice.begin_s + slice.duration_s) / end;
-                    svg.rect(
-                        &class,
-                        (slice.begin_s / end, right),
-                        (0.12, 0.88),
-                        &slice_title(block, slice),
-                    );
-                }
-            }
+        let controls = group.variants.iter().map(|variant| variant.is_control);
+        for (variant, colour) in group.variants.iter().zip(colours(controls)) {
+            let svg = timeline_strip(run, &group.name, &variant.name, &colour, end);
             let name = format!("{} \u{b7} {}", group.name, variant.name);
             out += &strip(&name, &svg.finish(&name), "", "");
         }
@@ -144,10 +135,46 @@ pub fn timeline(run: &Run) -> String {
     out + "</div>"
 }
 
-fn slice_class(slice: &Slice, variant: usize) -> String {
+fn timeline_strip(run: &Run, group: &str, variant: &str, colour: &str, end: f64) -> Svg {
+    let mut svg = Svg::new(18.0);
+    for block in run.blocks.iter().filter(|block| block.group == group) {
+        svg.rect("block", (block.begin_s / end, block.end_s / end), (0.0, 1.0), "");
+        for slice in block.slices.iter().filter(|s| s.variant == variant) {
+            let right = (slice.begin_s + slice.duration_s) / end;
+            let class = slice_class(slice, colour);
+            let title = slice_title(block, slice);
+            svg.rect(&class, (slice.begin_s / end, right), (0.12, 0.88), &title);
+        }
+    }
+    for dropped in run.dropped.iter().filter(|dropped| dropped.group == group) {
+        let whose = if dropped.variant == variant { "dropped blamed" } else { "dropped" };
+        let title = format!("dropped: {}: {}", dropped.variant, dropped.reason);
+        svg.rect(whose, (dropped.begin_s / end, dropped.end_s / end), (0.0, 1.0), &title);
+    }
+    svg
+}
+
+fn slice_class(slice: &Slice, colour: &str) -> String {
     let flagged = if slice.flags.is_empty() { "" } else { " flagged" };
     let unused = if slice.used { "" } else { " unused" };
-    format!("slice v{}{flagged}{unused}", variant % 8)
+    format!("slice {colour}{flagged}{unused}")
+}
+
+fn colours_of(group: &GroupFinding) -> Vec<String> {
+    colours(group.rows.iter().map(|row| row.role == Role::Control))
+}
+
+/// One class a row: the control has the same colour in every group, the others go by their place.
+fn colours(controls: impl Iterator<Item = bool>) -> Vec<String> {
+    let mut place = 0..;
+    let one = |is_control: bool| match (is_control, place.clone().next()) {
+        (false, Some(at)) => {
+            place.next();
+            format!("v{}", at % 8)
+        }
+        _ => "vc".to_owned(),
+    };
+    controls.map(one).collect()
 }
 
 fn slice_title(block: &Block, slice: &Slice) -> String {
@@ -170,11 +197,11 @@ fn strip(name: &str, svg: &str, value: &str, class: &str) -> String {
     )
 }
 
-/// Where there is little room every second tick goes, but never the one at 1.
+/// Where there is little room the ticks that stand too near to another go, but never the one at 1.
 fn tick_row(ticks: &[(f64, f64)], words: fn(f64) -> String) -> String {
-    let kept = ticks.iter().position(|(value, _)| (value - 1.0).abs() < 1e-9).unwrap_or(0);
+    let kept = ticks_with_room(ticks);
     let span = |(index, (value, share)): (usize, &(f64, f64))| {
-        let minor = if index.abs_diff(kept) % 2 == 1 { " class=\"minor\"" } else { "" };
+        let minor = if kept.contains(&index) { "" } else { " class=\"minor\"" };
         let (left, words) = (short(100.0 * share), escape(&words(*value)));
         format!("<span{minor} style=\"left:{left}%\">{words}</span>")
     };
@@ -185,11 +212,33 @@ fn tick_row(ticks: &[(f64, f64)], words: fn(f64) -> String) -> String {
     )
 }
 
-fn keys(group: &GroupFinding) -> String {
-    let key = |(index, row): (usize, &Row)| {
-        format!("<span class=\"key v{}\">{}</span>", index % 8, escape(&row.variant))
+/// A label's share of a telephone's width.
+const ROOM: f64 = 0.14;
+
+/// From the tick at 1 outwards, each as far as it needs from the last one.
+fn ticks_with_room(ticks: &[(f64, f64)]) -> Vec<usize> {
+    let first = ticks.iter().position(|(value, _)| (value - 1.0).abs() < 1e-9).unwrap_or(0);
+    let mut kept = vec![first];
+    let mut walk = |indexes: &mut dyn Iterator<Item = usize>| {
+        let mut last = ticks.get(first).map_or(0.0, |tick| tick.1);
+        for index in indexes {
+            if (ticks[index].1 - last).abs() >= ROOM {
+                last = ticks[index].1;
+                kept.push(index);
+            }
+        }
     };
-    format!("<p class=\"keys\">{}</p>", group.rows.iter().enumerate().map(key).collect::<String>())
+    walk(&mut (first + 1..ticks.len()));
+    walk(&mut (0..first.min(ticks.len())).rev());
+    kept
+}
+
+fn keys(group: &GroupFinding) -> String {
+    let key = |(row, colour): (&Row, String)| {
+        format!("<span class=\"key {colour}\">{}</span>", escape(&row.variant))
+    };
+    let keys: String = group.rows.iter().zip(colours_of(group)).map(key).collect();
+    format!("<p class=\"keys\">{keys}</p>")
 }
 
 /// The class that colours a verdict.
@@ -247,10 +296,20 @@ mod tests {
 
     #[test]
     fn the_tick_at_one_stays_where_there_is_little_room() {
-        let ticks = [0.1, 0.3, 1.0].map(|value| (value, value));
+        let ticks = [(0.1, 0.1), (0.8, 0.85), (0.9, 0.93), (1.0, 0.95), (1.2, 1.0)];
         let row = tick_row(&ticks, plain);
-        assert_eq!(row.matches("class=\"minor\"").count(), 1);
-        assert!(row.contains("<span class=\"minor\" style=\"left:30%\">0.3</span>"), "{row}");
+        assert_eq!(row.matches("class=\"minor\"").count(), 3, "{row}");
+        assert!(row.contains("<span class=\"minor\" style=\"left:93%\">0.9</span>"), "{row}");
+        assert!(row.contains("<span style=\"left:95%\">1</span>"), "{row}");
+        let even = [0.6, 0.8, 1.0, 1.2].map(|value| (value, value - 0.5));
+        assert!(!tick_row(&even, plain).contains("minor"), "four have room");
+    }
+
+    #[test]
+    fn the_control_has_one_colour_wherever_it_stands() {
+        let of = |controls: &[bool]| colours(controls.iter().copied()).join(" ");
+        assert_eq!(of(&[false, false, true]), "v0 v1 vc");
+        assert_eq!(of(&[false, true, false, false]), "v0 vc v1 v2");
     }
 
     #[test]

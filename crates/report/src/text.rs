@@ -26,7 +26,9 @@ impl Style {
 #[must_use]
 pub fn text(run: &Run, findings: &Findings, style: Style) -> String {
     let manifest = &run.manifest;
-    let mut out = format!("{}\n{}\n", bold(&manifest.title, style), folded(&subtitle(run), style));
+    let title = folded(&manifest.title, style);
+    let title: Vec<String> = title.lines().map(|line| bold(line, style)).collect();
+    let mut out = format!("{}\n{}\n", title.join("\n"), folded(&subtitle(run), style));
     for line in warnings(run, findings) {
         out += &format!("{}\n", paint(&folded(&format!("! {line}"), style), "33", style));
     }
@@ -75,16 +77,17 @@ pub fn subtitle(run: &Run) -> String {
     let load = &m.load;
     let ended = match &run.end {
         Some(end) if end.interrupted => format!(", stopped after {}", time(end.duration_s)),
+        Some(end) if end.failed => format!(", failed after {}", time(end.duration_s)),
         Some(end) => format!(" in {}", time(end.duration_s)),
         None => ", cut off".to_owned(),
     };
     let rounds =
         if load.rounds == 1 { String::new() } else { format!(" x {} rounds", load.rounds) };
     format!(
-        "{} \u{b7} {} blocks{ended} \u{b7} {} connections{} \u{b7} slices of {}{rounds}, {} \
+        "{} \u{b7} {}{ended} \u{b7} {} connections{} \u{b7} slices of {}{rounds}, {} \
             \u{b7} {} \u{b7} seed {}",
         drom_store::utc(m.started_unix_s),
-        run.blocks.len(),
+        blocks(run.blocks.len()),
         load.connections,
         if load.keepalive { ", keep-alive" } else { "" },
         time(load.slice_s),
@@ -100,16 +103,31 @@ pub fn warnings(run: &Run, findings: &Findings) -> Vec<String> {
     let mut lines: Vec<String> =
         findings.doubtful.iter().map(|why| format!("DOUBTFUL RUN (AA): {why}")).collect();
     lines.extend(findings.wrong.iter().map(|who| format!("WRONG ANSWERS (L4): {who}")));
+    lines.extend(findings.dropped.iter().map(|what| format!("DROPPED BLOCKS (F1): {what}")));
     let flags = run.manifest.flags.iter();
     lines.extend(flags.map(|flag| format!("{}: {}", flag.code, flag.detail)));
     let skipped = run.manifest.skipped.iter();
     lines.extend(skipped.map(|s| format!("{} skipped: {}", s.variant, s.reason)));
+    lines.extend(ending(run));
+    lines
+}
+
+/// How the run ended, when it did not end in order, and what that means for its numbers.
+fn ending(run: &Run) -> Vec<String> {
+    let mut lines = Vec::new();
     match &run.end {
         Some(end) if end.interrupted => {
-            lines.push("stopped: only finished blocks count".to_owned())
+            lines.push("stopped: only finished blocks count".to_owned());
+        }
+        Some(end) if end.failed => {
+            lines.push(format!("FAILED: the run ended early: {}", end.reason));
         }
         None => lines.push("this run was cut off: only finished blocks count".to_owned()),
         Some(_) => {}
+    }
+    if run.torn {
+        let torn = "TORN: the last block was cut off in the middle of writing; it does not count";
+        lines.push(torn.to_owned());
     }
     lines
 }
@@ -200,9 +218,13 @@ fn undecided(group: &GroupFinding, style: Style) -> String {
     if hints.is_empty() { hints } else { format!("\n{hints}") }
 }
 
-/// Lines of at most the terminal's width, broken between words; what follows is indented.
 fn folded(text: &str, style: Style) -> String {
-    let Some(width) = style.width else { return text.to_owned() };
+    style.width.map_or_else(|| text.to_owned(), |width| fold(text, width))
+}
+
+/// Lines of at most this width, broken between words; what follows is indented.
+#[must_use]
+pub fn fold(text: &str, width: usize) -> String {
     let indent = text.len() - text.trim_start().len();
     let (mut out, mut column) = (" ".repeat(indent), indent);
     for word in text.split_whitespace() {

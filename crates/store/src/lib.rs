@@ -11,7 +11,7 @@ mod run;
 pub use calendar::utc;
 pub use error::Error;
 pub use model::{
-    Answer, Block, End, Fact, Flag, Group, LoadFacts, Manifest, SCHEMA, Skipped, Slice, Start,
-    Variant,
+    Answer, Block, Dropped, End, Fact, Flag, Group, LoadFacts, Manifest, SCHEMA, Skipped, Slice,
+    Start, Variant,
 };
-pub use run::{Listed, Run, Writer, earlier, list, root};
+pub use run::{Listed, Made, Run, Writer, earlier, list, root};

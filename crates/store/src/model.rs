@@ -145,6 +145,9 @@ pub struct Slice {
     pub throttled_s: f64,
     pub listen_overflows: u64,
     pub flags: Vec<Flag>,
+    /// Good answers a second in steps of equal length; runs of older versions have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pace: Vec<f64>,
 }
 
 /// A self-check that failed: its code in the catalogue, and the figures.
@@ -154,10 +157,27 @@ pub struct Flag {
     pub detail: String,
 }
 
+/// A block that does not count, because a server failed in the middle of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// Which block of its group it would have been; the next one is measured under this number.
+    pub block: usize,
+    pub group: String,
+    pub begin_s: f64,
+    pub end_s: f64,
+    /// Whose server it was.
+    pub variant: String,
+    /// The first line says what happened, the others what the server wrote last.
+    pub reason: String,
+}
+
 /// How the run ended. A run without it was cut off.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct End {
     pub interrupted: bool,
+    /// A variant failed too often; `reason` names it.
+    #[serde(default)]
+    pub failed: bool,
     pub duration_s: f64,
     pub reason: String,
 }

@@ -11,7 +11,10 @@ use std::{
 use drom_stats::Latency;
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Block, End, Error, Manifest, SCHEMA, Slice, utc};
+use crate::{Block, Dropped, End, Error, Manifest, SCHEMA, Slice, utc};
+
+/// Blocks that do not count, one a line; only there when there are any.
+const DROPPED: &str = "dropped.jsonl";
 
 /// A run that is being measured.
 #[derive(Debug)]
@@ -26,9 +29,23 @@ pub struct Run {
     pub folder: PathBuf,
     pub manifest: Manifest,
     pub blocks: Vec<Block>,
+    pub dropped: Vec<Dropped>,
+    /// The last record was cut off in the middle of writing; it does not count.
+    pub torn: bool,
     /// `None`: the run was cut off.
     pub end: Option<End>,
     latencies: BTreeMap<String, Latency>,
+}
+
+/// Folders that were made for a run, innermost first. Those still empty go when it is dropped.
+#[derive(Debug)]
+pub struct Made(Vec<PathBuf>);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // A folder that holds something is refused, and so are those around it.
+        self.0.iter().for_each(|folder| drop(fs::remove_dir(folder)));
+    }
 }
 
 /// One line of `drom report`.
@@ -38,7 +55,10 @@ pub struct Listed {
     pub folder: PathBuf,
     pub manifest: Manifest,
     pub blocks: usize,
-    pub finished: bool,
+    pub dropped: usize,
+    pub torn: bool,
+    /// `None`: the run was cut off.
+    pub end: Option<End>,
 }
 
 /// `$DROM_RUNS`, or `runs/` in the current folder.
@@ -59,13 +79,17 @@ impl Writer {
         Self::create(&folder, manifest)
     }
 
-    /// Finds out before an hour of measuring whether a run can be kept there.
-    pub fn check(folder: &Path) -> Result<(), Error> {
+    /// Finds out before an hour of measuring whether a run can be kept there; what it made for
+    /// that is gone again unless a run comes into it.
+    pub fn check(folder: &Path) -> Result<Made, Error> {
         if folder.join("manifest.json").exists() {
             return Err(Error::Exists { path: folder.to_owned() });
         }
+        let missing = folder.ancestors().take_while(|f| !f.as_os_str().is_empty() && !f.exists());
+        let made = Made(missing.map(Path::to_owned).collect());
         fs::create_dir_all(folder).map_err(|e| write_error(folder, e))?;
-        probe(folder).map_err(|e| write_error(folder, e))
+        probe(folder).map_err(|e| write_error(folder, e))?;
+        Ok(made)
     }
 
     /// The folder may exist but must hold no run.
@@ -99,6 +123,16 @@ impl Writer {
         written.map_err(|e| write_error(&self.folder.join("blocks.jsonl"), e))
     }
 
+    /// Notes a block that does not count.
+    pub fn dropped(&mut self, dropped: &Dropped) -> Result<(), Error> {
+        let path = self.folder.join(DROPPED);
+        let mut line = serde_json::to_string(dropped).expect("plain data is always JSON");
+        line.push('\n');
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+        written.map_err(|e| write_error(&path, e))
+    }
+
     pub fn end(self, end: &End) -> Result<PathBuf, Error> {
         write_json(&self.folder.join("end.json"), end)?;
         Ok(self.folder)
@@ -126,14 +160,13 @@ impl Run {
 
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let manifest = read_manifest(folder)?;
-        let blocks = read_blocks(folder)?;
-        let end_path = folder.join("end.json");
-        let end = if end_path.exists() { Some(read_json(&end_path)?) } else { None };
+        let ((blocks, torn), dropped) = (read_blocks(folder)?, read_dropped(folder)?);
+        let end = read_end(folder)?;
         let mut latencies = BTreeMap::new();
         for slice in blocks.iter().flat_map(|block| &block.slices) {
             latencies.insert(slice.id.clone(), read_latency(&histogram_path(folder, &slice.id))?);
         }
-        Ok(Self { folder: folder.to_owned(), manifest, blocks, end, latencies })
+        Ok(Self { folder: folder.to_owned(), manifest, blocks, dropped, torn, end, latencies })
     }
 
     /// The folder's name.
@@ -177,15 +210,17 @@ pub fn list(root: &Path) -> Result<(Vec<Listed>, Vec<Error>), Error> {
 pub fn earlier(root: &Path, plan: &str, most: usize) -> Vec<(Manifest, Vec<Block>)> {
     let Ok((runs, _)) = list(root) else { return Vec::new() };
     let of_plan = runs.into_iter().rev().filter(|run| run.manifest.name == plan);
-    let with_blocks = |run: Listed| Some((run.manifest, read_blocks(&run.folder).ok()?));
+    let with_blocks = |run: Listed| Some((run.manifest, read_blocks(&run.folder).ok()?.0));
     of_plan.filter_map(with_blocks).take(most).collect()
 }
 
 fn listed(folder: PathBuf) -> Result<Listed, Error> {
     let manifest = read_manifest(&folder)?;
-    let blocks = read_blocks(&folder)?.len();
-    let finished = folder.join("end.json").exists();
-    Ok(Listed { name: folder_name(&folder), folder, manifest, blocks, finished })
+    let (blocks, torn) = read_blocks(&folder)?;
+    let blocks = blocks.len();
+    let dropped = read_dropped(&folder)?.len();
+    let end = read_end(&folder)?;
+    Ok(Listed { name: folder_name(&folder), folder, manifest, blocks, dropped, torn, end })
 }
 
 fn folder_name(folder: &Path) -> String {
@@ -210,19 +245,35 @@ fn read_manifest(folder: &Path) -> Result<Manifest, Error> {
     read_json(&path)
 }
 
-/// A last line without its end was cut off in the middle of writing: it is no block.
-fn read_blocks(folder: &Path) -> Result<Vec<Block>, Error> {
-    let path = folder.join("blocks.jsonl");
+fn read_end(folder: &Path) -> Result<Option<End>, Error> {
+    let path = folder.join("end.json");
+    if path.exists() { read_json(&path).map(Some) } else { Ok(None) }
+}
+
+/// And whether the last one is torn.
+fn read_blocks(folder: &Path) -> Result<(Vec<Block>, bool), Error> {
+    read_records(&folder.join("blocks.jsonl"))
+}
+
+/// The file is only there when a block was dropped.
+fn read_dropped(folder: &Path) -> Result<Vec<Dropped>, Error> {
+    let path = folder.join(DROPPED);
+    if path.exists() { Ok(read_records(&path)?.0) } else { Ok(Vec::new()) }
+}
+
+/// A last line without its end was cut off in the middle of writing: it is no record.
+fn read_records<T: DeserializeOwned>(path: &Path) -> Result<(Vec<T>, bool), Error> {
     let text =
-        fs::read_to_string(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+        fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-    let block = |(index, line): (usize, &str)| {
+    let record = |(index, line): (usize, &str)| {
         serde_json::from_str(line).map_err(|e| Error::Damaged {
-            path: path.clone(),
+            path: path.to_owned(),
             reason: format!("record {}: {e}", index + 1),
         })
     };
-    whole.lines().enumerate().map(block).collect()
+    let records = whole.lines().enumerate().map(record).collect::<Result<_, _>>()?;
+    Ok((records, whole.len() < text.len()))
 }
 
 fn read_latency(path: &Path) -> Result<Latency, Error> {
@@ -276,14 +327,16 @@ mod tests {
         writer.block(&block(0), std::slice::from_ref(&latency)).expect("written");
         writer.block(&block(1), &[latency]).expect("written");
         writer
-            .end(&End { interrupted: false, duration_s: 1.5, reason: "done".into() })
-            .expect("end");
+            .dropped(&Dropped { block: 1, reason: "its server ended".into(), ..Dropped::default() })
+            .expect("written");
+        writer.end(&End { reason: "done".into(), ..End::default() }).expect("end");
 
         let (runs, _) = list(root.path()).expect("listed");
-        assert_eq!((runs.len(), runs[0].blocks, runs[0].finished), (1, 2, true));
+        assert_eq!((runs.len(), runs[0].blocks, runs[0].end.is_some()), (1, 2, true));
         let run = Run::find(root.path(), "race").expect("by the beginning of its name");
         assert_eq!(run.manifest, manifest());
         assert_eq!(run.blocks, [block(0), block(1)]);
+        assert_eq!((run.dropped.len(), runs[0].dropped, run.dropped[0].block), (1, 1, 1));
         assert_eq!(run.latency(&run.blocks[0].slices[0]).count(), 1);
     }
 
@@ -294,7 +347,9 @@ mod tests {
         writer.block(&block(0), &[Latency::default()]).expect("written");
         writer.blocks.write_all(b"{\"index\":1,\"gro").expect("torn line");
         let run = Run::open(writer.folder()).expect("opens");
-        assert_eq!((run.blocks.len(), run.end), (1, None));
+        assert_eq!((run.blocks.len(), run.torn, run.end), (1, true, None));
+        let (runs, _) = list(root.path()).expect("listed");
+        assert_eq!((runs[0].blocks, runs[0].torn), (1, true));
     }
 
     #[test]
@@ -317,7 +372,17 @@ mod tests {
         fs::write(root.path().join("file"), "").expect("written");
         let below_a_file = Writer::check(&root.path().join("file/run"));
         assert!(matches!(below_a_file, Err(Error::Write { .. })));
-        Writer::check(&root.path().join("new")).expect("can be made");
+        let made = Writer::check(&root.path().join("new/below")).expect("can be made");
+        assert!(root.path().join("new/below").exists());
+        drop(made);
+        assert!(!root.path().join("new").exists(), "nothing came into it");
+        fs::create_dir(root.path().join("mine")).expect("made");
+        drop(Writer::check(&root.path().join("mine")).expect("is there"));
+        assert!(root.path().join("mine").exists(), "it was there before");
+        let made = Writer::check(&root.path().join("kept")).expect("can be made");
+        Writer::create(&root.path().join("kept"), &manifest()).expect("new");
+        drop(made);
+        assert!(root.path().join("kept/manifest.json").exists());
     }
 
     #[test]

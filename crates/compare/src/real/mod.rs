@@ -1,6 +1,7 @@
 //! The real world: server processes on free loopback ports, the load engine, this machine.
 
 mod http;
+mod scratch;
 mod server;
 
 use std::{
@@ -19,7 +20,7 @@ use drom_store::Fact;
 use self::server::Server;
 use crate::{
     plan::{Launch, LoadSettings, Placement, Request},
-    world::{Ceiling, Clock, Load, Machine, Order, Reply, ServerId, Servers},
+    world::{Ceiling, Clock, Load, Machine, NotReady, Order, Reply, ServerId, Servers},
 };
 
 /// Ends its servers when it is dropped, also while a panic unwinds.
@@ -39,6 +40,7 @@ impl RealWorld {
     #[must_use]
     pub fn new(load: &LoadSettings, placement: Placement) -> Self {
         server::adopt_orphans();
+        scratch::sweep();
         let facts = machine_record().into_iter();
         let machine = facts.map(|fact| Fact { name: fact.name, value: fact.value }).collect();
         let (client_cores, server_cores) = place(&allowed_cores(), placement);
@@ -94,7 +96,7 @@ impl Clock for RealWorld {
 }
 
 impl Servers for RealWorld {
-    fn start(&mut self, launch: &Launch, stop: &AtomicBool) -> Result<ServerId, String> {
+    fn start(&mut self, launch: &Launch, stop: &AtomicBool) -> Result<ServerId, NotReady> {
         let server = Server::start(launch, &self.server_cores, stop)?;
         let id = self.next;
         self.next += 1;
@@ -113,6 +115,11 @@ impl Servers for RealWorld {
     fn pss_bytes(&mut self, server: ServerId) -> Vec<(i32, u64)> {
         let pids = self.processes(server).into_iter().map(|process| process.pid);
         pids.filter_map(|pid| Some((pid, drom_observe::memory(pid)?.pss_bytes))).collect()
+    }
+
+    fn ended(&mut self, server: ServerId) -> Option<String> {
+        let found = self.servers.iter_mut().find(|(known, _)| *known == server);
+        found.and_then(|(_, server)| server.ended())
     }
 
     fn ask_to_stop(&mut self, server: ServerId) {
@@ -138,11 +145,7 @@ impl Load for RealWorld {
             expect_body: order.expect_body,
             ..self.plan(target, order.connections, order.window)
         };
-        let loaded = drom_load::run(&plan, stop, &mut |_| {}).map_err(|e| e.to_string());
-        loaded.map_err(|reason| {
-            let found = self.servers.iter_mut().find(|(id, _)| *id == order.server);
-            found.and_then(|(_, server)| server.ended()).unwrap_or(reason)
-        })
+        drom_load::run(&plan, stop, &mut |_| {}).map_err(|e| e.to_string())
     }
 
     /// The best of some trials: what disturbs the machine only makes the ceiling look lower.

@@ -7,23 +7,27 @@ use std::{
     fs::{self, File},
     io,
     net::{SocketAddr, TcpListener},
-    os::unix::{fs::PermissionsExt, process::CommandExt},
-    path::{Path, PathBuf},
+    os::unix::process::CommandExt,
+    path::Path,
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
 use drom_observe::{clock, pin_current_thread, tree};
 
-use super::{http, loopback};
-use crate::plan::{Launch, Request};
+use super::{http, loopback, scratch::Scratch};
+use crate::{
+    plan::{Launch, Request},
+    schedule::beginning,
+    world::NotReady,
+};
 
 /// A running server.
 pub struct Server {
     child: Child,
     address: SocketAddr,
-    scratch: PathBuf,
+    scratch: Scratch,
 }
 
 /// How long a server may take to end in order before it is killed.
@@ -40,18 +44,10 @@ pub fn adopt_orphans() {
 
 impl Server {
     /// Returns when it answers its readiness URL with less than 500.
-    pub fn start(launch: &Launch, cores: &[usize], stop: &AtomicBool) -> Result<Self, String> {
+    pub fn start(launch: &Launch, cores: &[usize], stop: &AtomicBool) -> Result<Self, NotReady> {
         let port = free_port().map_err(|e| format!("no free port: {e}"))?;
-        let scratch = scratch_folder().map_err(|e| format!("no scratch folder: {e}"))?;
-        let child = spawn(launch, port, &scratch, cores);
-        let child = match child {
-            Ok(child) => child,
-            Err(reason) => {
-                // Nothing runs in it yet; a left-over folder is no fault of the measurement.
-                let _ = fs::remove_dir_all(&scratch);
-                return Err(reason);
-            }
-        };
+        let scratch = Scratch::new().map_err(|e| format!("no scratch folder: {e}"))?;
+        let child = spawn(launch, port, scratch.path(), cores)?;
         let mut server = Self { child, address: loopback(port), scratch };
         server.wait_until_ready(launch, stop)?;
         Ok(server)
@@ -69,7 +65,7 @@ impl Server {
         signal(self.pid(), libc::SIGTERM);
     }
 
-    fn wait_until_ready(&mut self, launch: &Launch, stop: &AtomicBool) -> Result<(), String> {
+    fn wait_until_ready(&mut self, launch: &Launch, stop: &AtomicBool) -> Result<(), NotReady> {
         let begin_ns = clock::monotonic_ns();
         let request = Request {
             method: "GET".to_owned(),
@@ -77,26 +73,34 @@ impl Server {
             headers: Vec::new(),
             body: Vec::new(),
         };
-        let mut last = "nothing listens".to_owned();
+        let (mut last, mut answered) = ("nothing listens".to_owned(), None);
         while clock::monotonic_ns() - begin_ns < launch.ready_within.as_nanos() as u64 {
             if stop.load(Ordering::Relaxed) {
-                return Err("stopped by Ctrl-C".to_owned());
+                return Err("stopped by Ctrl-C".to_owned().into());
             }
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(format!("it ended at once with {status}{}", self.last_words()));
+                return Err(format!("it ended at once with {status}{}", self.last_words()).into());
             }
             let left_ns = (launch.ready_within.as_nanos() as u64)
                 .saturating_sub(clock::monotonic_ns() - begin_ns);
             let patience = Duration::from_nanos(left_ns).clamp(POLL_EVERY, ASK_AT_MOST);
             match http::ask(self.address, &request, patience) {
                 Ok(reply) if reply.status < 500 => return Ok(()),
-                Ok(reply) => last = format!("status {}", reply.status),
-                Err(reason) => last = reason,
+                Ok(reply) => {
+                    last = format!("status {}: {}", reply.status, beginning(&reply.body));
+                    answered = Some(reply.status);
+                }
+                Err(reason) => (last, answered) = (reason, None),
             }
             clock::sleep(POLL_EVERY);
         }
         let within = launch.ready_within.as_secs_f64();
-        Err(format!("not ready within {within} s ({last}){}", self.last_words()))
+        let words = self.last_words();
+        let reason = match answered {
+            Some(_) => format!("{last}, still after {within} s{words}"),
+            None => format!("not ready within {within} s ({last}){words}"),
+        };
+        Err(NotReady { reason, status: answered })
     }
 
     /// How the process that was started ended, if it did: better than "connection refused".
@@ -107,13 +111,14 @@ impl Server {
 
     /// The end of what it wrote, which mostly says why.
     fn last_words(&self) -> String {
-        let text = fs::read(self.scratch.join("output")).unwrap_or_default();
+        let text = fs::read(self.scratch.path().join("output")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        let lines: Vec<&str> = text.lines().rev().take(8).collect();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         if lines.is_empty() {
             return "; it wrote nothing".to_owned();
         }
-        let lines: Vec<&str> = lines.into_iter().rev().collect();
+        let short = |line: &&str| line.trim_end().chars().take(200).collect::<String>();
+        let lines: Vec<String> = lines[lines.len().saturating_sub(8)..].iter().map(short).collect();
         format!("; it wrote:\n  {}", lines.join("\n  "))
     }
 
@@ -157,8 +162,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
-        // A scratch folder that cannot be removed spoils nothing that was measured.
-        let _ = fs::remove_dir_all(&self.scratch);
     }
 }
 
@@ -197,19 +200,6 @@ fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind(loopback(0))?.local_addr()?.port())
 }
 
-fn scratch_folder() -> io::Result<PathBuf> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let folder = std::env::temp_dir().join(format!("drom-compare-{}-{number}", std::process::id()));
-    fs::create_dir_all(&folder)?;
-    // SAFETY: takes nothing, touches no memory of ours.
-    if unsafe { libc::geteuid() } == 0 {
-        // A server that is started by root gives its workers to another user; they write here too.
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777))?;
-    }
-    Ok(folder)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -220,7 +210,7 @@ mod tests {
     fn a_server_is_started_answers_and_leaves_no_process() {
         let server = Server::start(&perl_server("200 OK"), &[], &AtomicBool::new(false));
         let server = server.expect("perl answers");
-        let (pid, scratch) = (server.pid(), server.scratch.clone());
+        let (pid, scratch) = (server.pid(), server.scratch.path().to_owned());
         assert!(tree(pid).len() >= 2, "the shell and perl");
         drop(server);
         assert!(tree(pid).is_empty());
@@ -244,11 +234,11 @@ mod tests {
     fn what_it_wrote_says_why_it_did_not_start() {
         let argv = ["sh", "-c", "echo no such module >&2; exit 3"].map(str::to_owned).to_vec();
         let failed = Server::start(&launch(argv), &[], &AtomicBool::new(false));
-        let reason = failed.err().expect("it ended");
+        let reason = failed.err().expect("it ended").reason;
         assert!(reason.contains("no such module") && reason.contains('3'), "{reason}");
         let nothing = launch(vec!["/no/such/program".to_owned()]);
         let failed = Server::start(&nothing, &[], &AtomicBool::new(false));
-        assert!(failed.err().expect("missing").contains("/no/such/program"));
+        assert!(failed.err().expect("missing").reason.contains("/no/such/program"));
     }
 
     fn launch(argv: Vec<String>) -> Launch {

@@ -11,14 +11,14 @@ use std::{
 };
 
 use drom_compare::{
-    Ceiling, Clock, Error, Launch, Load, Machine, Order, Plan, Progress, Reply, Request, ServerId,
-    Servers, Sink, run,
+    Ceiling, Clock, Error, Launch, Load, Machine, NotReady, Order, Plan, Progress, Reply, Request,
+    ServerId, Servers, Sink, run,
 };
 use drom_load::{ErrorKind, Outcome};
 use drom_observe::{Counters, Process};
 use drom_report::Findings;
 use drom_stats::{Latency, Rng};
-use drom_store::{Block, End, Fact, Manifest};
+use drom_store::{Block, Dropped, End, Fact, Manifest};
 
 /// One thing that is wrong with variant `b` or with the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,12 @@ pub enum Fault {
     Leak,
     IdleConnections,
     BaselineUnlikeItself,
+    /// The first slice of every start of `b` begins a fifth slower, for 0.4 s.
+    SlowBeginning,
+    /// Every fifth server of `b` dies under its first load.
+    DiesSometimes,
+    /// From the third block on no server of `b` outlives its first load.
+    DiesAlways,
 }
 
 pub struct SimWorld {
@@ -58,12 +64,15 @@ pub struct SimWorld {
     pub interrupt_after: Option<usize>,
     pub slices: usize,
     rng: Rng,
+    /// For the steps inside slices, so that they change nothing else.
+    steps: Rng,
     now_s: f64,
     environment: f64,
     counters: Counters,
     client_cpu_s: f64,
     wall_offset_s: f64,
     servers: BTreeMap<ServerId, SimServer>,
+    starts_of: BTreeMap<String, usize>,
     next: ServerId,
 }
 
@@ -74,6 +83,8 @@ struct SimServer {
     first_pid: i32,
     slices: u32,
     pss: u64,
+    /// How many of this name there have been.
+    start: usize,
 }
 
 impl SimWorld {
@@ -89,14 +100,27 @@ impl SimWorld {
             interrupt_after: None,
             slices: 0,
             rng: Rng::new(seed),
+            steps: Rng::new(!seed),
             now_s: 0.0,
             environment: 0.0,
             counters: Counters::default(),
             client_cpu_s: 0.0,
             wall_offset_s: 1.7e9,
             servers: BTreeMap::new(),
+            starts_of: BTreeMap::new(),
             next: 1,
         }
+    }
+
+    fn dies(&self, id: ServerId) -> bool {
+        let server = &self.servers[&id];
+        server.name == "b"
+            && match self.fault {
+                Fault::DiesSometimes => server.start.is_multiple_of(5),
+                // The first one is asked for its answer.
+                Fault::DiesAlways => server.start > 3,
+                _ => false,
+            }
     }
 
     pub fn alive(&self) -> usize {
@@ -126,6 +150,18 @@ impl SimWorld {
             rate *= (0.012 * self.now_s / 4.0).exp();
         }
         rate
+    }
+
+    fn pace(&mut self, id: ServerId, rate: f64, window_s: f64) -> Vec<f64> {
+        let server = &self.servers[&id];
+        // The first load is the warm-up.
+        let slow = self.hits(&server.name, Fault::SlowBeginning) && server.slices == 2;
+        let slow_s = if slow { 0.4 } else { 0.0 };
+        let mut step = |at: usize| {
+            let slower = (at as f64 * window_s / 50.0) < slow_s - 1e-9;
+            rate * if slower { 0.8 } else { 1.0 } * (1.0 + 0.05 * self.steps.normal())
+        };
+        (0..50).map(&mut step).collect()
     }
 
     fn disturb(&mut self, id: ServerId, outcome: &mut Outcome, seconds: f64) {
@@ -178,7 +214,7 @@ impl Clock for SimWorld {
 }
 
 impl Servers for SimWorld {
-    fn start(&mut self, launch: &Launch, _stop: &AtomicBool) -> Result<ServerId, String> {
+    fn start(&mut self, launch: &Launch, _stop: &AtomicBool) -> Result<ServerId, NotReady> {
         self.pass(0.2);
         let id = self.next;
         self.next += 1;
@@ -192,7 +228,10 @@ impl Servers for SimWorld {
             level *= 0.8;
         }
         let first_pid = (id * 100) as i32;
-        let server = SimServer { name, level, cpu_s: 0.0, first_pid, slices: 0, pss: 30_000_000 };
+        let start = self.starts_of.entry(name.clone()).or_default();
+        *start += 1;
+        let (start, pss) = (*start, 30_000_000);
+        let server = SimServer { name, level, cpu_s: 0.0, first_pid, slices: 0, pss, start };
         self.servers.insert(id, server);
         self.alive_most = self.alive_most.max(self.servers.len());
         Ok(id)
@@ -215,6 +254,11 @@ impl Servers for SimWorld {
     fn pss_bytes(&mut self, server: ServerId) -> Vec<(i32, u64)> {
         let server = &self.servers[&server];
         (0..2).map(|n| (server.first_pid + n, server.pss / 2)).collect()
+    }
+
+    fn ended(&mut self, server: ServerId) -> Option<String> {
+        let loaded = self.servers[&server].slices > 0;
+        (loaded && self.dies(server)).then(|| "its server ended; it wrote:\n  oops".to_owned())
     }
 
     fn stop(&mut self, server: ServerId) {
@@ -243,6 +287,7 @@ impl Load for SimWorld {
             connected: order.connections,
             answers_per_connection: vec![sent / 8; order.connections as usize],
             thread_cpu: vec![order.window.mul_f64(0.3)],
+            pace: self.pace(id, rate, window_s),
             connection_time,
             accounted_time: connection_time,
             ..Outcome::default()
@@ -288,6 +333,7 @@ impl Machine for SimWorld {
 pub struct Kept {
     pub manifest: Option<Manifest>,
     pub blocks: Vec<Block>,
+    pub dropped: Vec<Dropped>,
     pub latencies: Vec<Vec<Latency>>,
     pub keep_latencies: bool,
     pub planned: Vec<(usize, usize)>,
@@ -307,6 +353,11 @@ impl Sink for Kept {
         Ok(())
     }
 
+    fn dropped(&mut self, dropped: &Dropped) -> Result<(), Error> {
+        self.dropped.push(dropped.clone());
+        Ok(())
+    }
+
     fn progress(&mut self, progress: &Progress<'_>) {
         if let Progress::Planned { blocks, wanted, .. } = progress {
             self.planned.push((*blocks, *wanted));
@@ -323,7 +374,7 @@ pub struct Experiment {
 impl Experiment {
     pub fn findings(&self) -> Findings {
         let manifest = self.kept.manifest.as_ref().expect("it began");
-        drom_compare::judge(manifest, &self.kept.blocks)
+        drom_compare::judge(manifest, &self.kept.blocks, &self.kept.dropped)
     }
 }
 

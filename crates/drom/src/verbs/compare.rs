@@ -13,7 +13,7 @@ use std::{
 use drom_compare::{Error, Plan, Progress, RealWorld, Sink};
 use drom_report::{Findings, Role, Row, Verdict, format};
 use drom_stats::Latency;
-use drom_store::{Block, Group, Manifest, Run, Writer};
+use drom_store::{Block, Dropped, Group, Manifest, Run, Writer};
 
 use self::interrupt::STOP;
 use crate::{exit::Exit, verbs::report::columns};
@@ -82,10 +82,10 @@ fn compare(args: &Args) -> Result<Exit, Error> {
         return Ok(Exit::Done);
     }
     let seed = args.seed.or(plan.seed).unwrap_or_else(drom_observe::clock::monotonic_ns);
-    match &args.out {
+    let _made = match &args.out {
         Some(folder) => Writer::check(folder)?,
         None => Writer::check(&drom_store::root())?,
-    }
+    };
     interrupt::on_interrupt();
     let mut sink = Terminal::new(args);
     sink.lasting(foretold.trim_end());
@@ -109,6 +109,10 @@ fn compare(args: &Args) -> Result<Exit, Error> {
     let findings = drom_compare::analyse(&run);
     print(args, &run, &findings)?;
     let end = measured?;
+    if end.failed {
+        eprintln!("drom compare: {}; what was measured before is above", end.reason);
+        return Ok(Exit::Failed);
+    }
     Ok(if end.interrupted { Exit::Interrupted } else { exit_of(args, &findings) })
 }
 
@@ -151,7 +155,7 @@ fn exit_of(args: &Args, findings: &Findings) -> Exit {
     if !findings.wrong.is_empty() {
         return Exit::WrongAnswers;
     }
-    if !findings.doubtful.is_empty() {
+    if !findings.doubtful.is_empty() || !findings.dropped.is_empty() {
         return Exit::Doubtful;
     }
     if !args.gate {
@@ -193,7 +197,10 @@ impl<'a> Terminal<'a> {
 
     fn lasting(&self, line: &str) {
         self.clear();
-        eprintln!("{line}");
+        let width = columns(libc::STDERR_FILENO).filter(|_| self.is_terminal);
+        for line in line.lines() {
+            eprintln!("{}", width.map_or_else(|| line.to_owned(), |w| drom_report::fold(line, w)));
+        }
     }
 
     /// Ratios that may be watched while they come: no verdict, and nothing ends because of them.
@@ -240,6 +247,11 @@ impl Sink for Terminal<'_> {
         Ok(())
     }
 
+    fn dropped(&mut self, dropped: &Dropped) -> Result<(), Error> {
+        let writer = self.writer.as_mut().expect("begin comes before the first block");
+        Ok(writer.dropped(dropped)?)
+    }
+
     fn progress(&mut self, progress: &Progress<'_>) {
         if STOP.load(Ordering::Relaxed) {
             return;
@@ -260,6 +272,13 @@ impl Sink for Terminal<'_> {
                 let elapsed = format::time(*elapsed_s);
                 self.lasting(&format!("{group}: block {block} of {of} done ({elapsed})"));
                 self.show_so_far(group);
+            }
+            Progress::Dropped { dropped, of } => {
+                let Dropped { group, variant, reason, .. } = dropped;
+                let block = dropped.block + 1;
+                self.lasting(&format!(
+                    "{group}: block {block} of {of} dropped: `{variant}`: {reason}"
+                ));
             }
             Progress::Planned { group, blocks, wanted } => {
                 // A quick run ends here, and its table says how many blocks are missing.

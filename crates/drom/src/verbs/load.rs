@@ -3,6 +3,7 @@
 //! How to load is `drom-load`'s business; how a result looks is in the files beside this one.
 
 mod checks;
+mod count;
 mod duration;
 mod interrupt;
 mod json;
@@ -27,16 +28,19 @@ pub struct Args {
     /// What to load, e.g. http://127.0.0.1:8080/hello
     url: String,
     /// Connections, each with one request at a time
-    #[arg(short, long, default_value_t = 10, value_name = "N")]
+    #[arg(short, long, default_value = "10", value_parser = count::parse::<u32>, value_name = "N")]
+    #[arg(allow_hyphen_values = true)]
     connections: u32,
     /// Stop after exactly so many requests
-    #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration")]
+    #[arg(short = 'n', long, value_parser = count::parse::<u64>, value_name = "N")]
+    #[arg(conflicts_with = "duration", allow_hyphen_values = true)]
     requests: Option<u64>,
     /// Stop after so long, e.g. 500ms, 10s, 2m [default: 10s]
     #[arg(short, long, value_parser = duration::parse, value_name = "TIME")]
     duration: Option<Duration>,
     /// Client threads; each has its share of the connections
-    #[arg(short, long, default_value_t = 1, value_name = "N")]
+    #[arg(short, long, default_value = "1", value_parser = count::parse::<u32>, value_name = "N")]
+    #[arg(allow_hyphen_values = true)]
     threads: u32,
     /// A header of the request; can be repeated
     #[arg(short = 'H', long = "header", value_parser = parse_header, value_name = "K: V")]
@@ -50,6 +54,9 @@ pub struct Args {
     /// File with the request body
     #[arg(long, value_name = "FILE")]
     data_file: Option<PathBuf>,
+    /// Keep connections, which is the default (ab's habit)
+    #[arg(short, long, conflicts_with = "no_keepalive")]
+    keepalive: bool,
     /// A connection for each request; latency then begins with the connect
     #[arg(long)]
     no_keepalive: bool,
@@ -130,10 +137,16 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         method: args.method.clone().unwrap_or_else(|| default_method.to_owned()),
         headers,
         body,
-        keepalive: !args.no_keepalive,
+        keepalive: !args.no_keepalive && !closes(&args.headers),
         timeout: args.timeout,
         ..Plan::get(Target::resolve(&args.url)?)
     })
+}
+
+/// A header that ends every connection after its answer, whatever the flags say.
+fn closes(headers: &[(String, String)]) -> bool {
+    let mut values = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("connection"));
+    values.any(|(_, value)| value.split(',').any(|word| word.trim().eq_ignore_ascii_case("close")))
 }
 
 fn body(args: &Args) -> Result<Vec<u8>, Failure> {
@@ -151,7 +164,8 @@ fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Exit {
     let text = if args.json {
         json::render(outcome, &checks)
     } else {
-        text::render(&args.url, plan, outcome, &checks, text::Paint::for_stdout())
+        let width = super::report::style().width;
+        text::render(&args.url, plan, outcome, &checks, (text::Paint::for_stdout(), width))
     };
     if let Err(error) = print(&text) {
         eprintln!("drom load: cannot print the result: {error}");
@@ -167,9 +181,12 @@ fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Exit {
 /// Why there is nothing to report.
 fn no_answer(outcome: &Outcome) -> String {
     let (failed, waiting) = (outcome.failed, outcome.in_flight);
+    let kinds = outcome.errors.iter().map(|(kind, n)| format!("{n} x {}", kind.name()));
+    let kinds: Vec<String> = kinds.collect();
+    let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
     format!(
-        "not one complete answer came: {failed} requests failed, {waiting} were still waiting at \
-         the end"
+        "not one complete answer came: {failed} requests failed{kinds}, {waiting} were still \
+         waiting at the end"
     )
 }
 

@@ -96,13 +96,49 @@ fn list(root: &std::path::Path) -> Result<(), Error> {
     }
     let width = runs.iter().map(|run| run.name.len()).max().unwrap_or(0);
     for run in runs {
-        let state = if run.finished { "" } else { " (cut off)" };
+        let state = match &run.end {
+            None => " (cut off)",
+            Some(end) if end.interrupted => " (stopped)",
+            Some(end) if end.failed => " (failed)",
+            Some(_) => "",
+        };
+        let dropped = match run.dropped {
+            0 => String::new(),
+            dropped => format!(" ({dropped} dropped)"),
+        };
+        let torn = if run.torn { " (last block torn)" } else { "" };
         let when = drom_store::utc(run.manifest.started_unix_s);
         let effect = format::percent(run.manifest.effect);
-        out(&format!(
-            "{:width$}  {when}  {:>3} blocks  \u{b1}{effect} %  {}{state}\n",
-            run.name, run.blocks, run.manifest.title
-        ))?;
+        let noun = if run.blocks == 1 { "block " } else { "blocks" };
+        let line =
+            format!("{:width$}  {when}  {:>3} {noun}  \u{b1}{effect} %", run.name, run.blocks);
+        let marks = format!("{state}{dropped}{torn}");
+        let room = style().width.map(|columns| {
+            columns.saturating_sub(line.chars().count() + 2 + marks.chars().count())
+        });
+        out(&format!("{line}  {}{marks}\n", shortened(&run.manifest.title, room)))?;
     }
     Ok(())
+}
+
+/// A title in this many columns; a short one tells too little.
+fn shortened(title: &str, room: Option<usize>) -> String {
+    let most = room.unwrap_or(usize::MAX).max(12);
+    if title.chars().count() <= most {
+        return title.to_owned();
+    }
+    let cut: String = title.chars().take(most - 1).collect();
+    format!("{}\u{2026}", cut.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shortened;
+
+    #[test]
+    fn a_long_title_leaves_the_line_whole() {
+        assert_eq!(shortened("which one is it, then", Some(16)), "which one is it\u{2026}");
+        assert_eq!(shortened("which one", Some(3)), "which one");
+        assert_eq!(shortened("which one is it, then", None), "which one is it, then");
+    }
 }

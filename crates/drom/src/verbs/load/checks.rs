@@ -64,6 +64,7 @@ fn errors(outcome: &Outcome) -> Check {
     let errors: u64 = outcome.errors.values().sum();
     let refused = outcome.failed.saturating_sub(errors);
     let evidence = match (errors, refused, outcome.first_fault) {
+        (0, 0, _) if outcome.ok == 0 => "no request ended in the window".to_owned(),
         (0, 0, _) => "every request that ended has a complete, good answer".to_owned(),
         (0, _, _) => format!("{refused} answers have a status of 400 or more"),
         (_, _, None) => {
@@ -71,7 +72,7 @@ fn errors(outcome: &Outcome) -> Check {
         }
         (_, _, Some(fault)) => format!("{errors} requests failed; the first fault: {fault}"),
     };
-    check("errors", outcome.failed == 0, State::Warning, evidence)
+    check("errors", outcome.failed == 0 && outcome.ok > 0, State::Warning, evidence)
 }
 
 fn connections(plan: &Plan, outcome: &Outcome) -> Check {
@@ -159,6 +160,8 @@ mod tests {
         assert_eq!(state(&Outcome { connected: 3, ..good() }, "connections"), State::Failed);
         let idle = Outcome { accounted_time: Duration::from_millis(3_900), ..good() };
         assert_eq!(state(&idle, "little"), State::Failed);
+        let silent = Outcome { ok: 0, sent: 2, ..good() };
+        assert_eq!(state(&silent, "errors"), State::Warning, "nothing ended");
         let pegged = Outcome { thread_cpu: vec![Duration::from_millis(990)], ..good() };
         assert_eq!(state(&pegged, CLIENT), State::Failed);
         let busy = Outcome { thread_cpu: vec![Duration::from_millis(750)], ..good() };

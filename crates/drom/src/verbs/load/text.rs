@@ -40,7 +40,14 @@ impl Paint {
     }
 }
 
-pub fn render(url: &str, plan: &Plan, outcome: &Outcome, checks: &[Check], paint: Paint) -> String {
+/// On a terminal of `width` columns the words of a check go on below each other.
+pub fn render(
+    url: &str,
+    plan: &Plan,
+    outcome: &Outcome,
+    checks: &[Check],
+    (paint, width): (Paint, Option<usize>),
+) -> String {
     let mut lines = heading(url, plan, outcome, paint);
     lines.push(String::new());
     lines.extend(rates(plan, outcome, paint));
@@ -49,25 +56,52 @@ pub fn render(url: &str, plan: &Plan, outcome: &Outcome, checks: &[Check], paint
     lines.push(String::new());
     lines.extend(answers(outcome, paint));
     lines.push(String::new());
-    lines.extend(checks.iter().enumerate().map(|(at, check)| {
+    for (at, check) in checks.iter().enumerate() {
         let title = if at == 0 { "Checks" } else { "" };
-        row(
-            paint,
-            title,
-            &format!("{} {:<12} {}", paint.state(check.state), check.name, check.evidence),
-        )
-    }));
+        let mut name = format!("{} {:<CHECK_WIDTH$} ", paint.state(check.state), check.name);
+        for line in evidence(&check.evidence, width) {
+            lines.push(row(paint, if name.is_empty() { "" } else { title }, &(name + &line)));
+            name = String::new();
+        }
+    }
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 const TITLE_WIDTH: usize = 10;
+const CHECK_WIDTH: usize = 12;
+/// Columns before the words of a check: title, state, name.
+const EVIDENCE_AT: usize = TITLE_WIDTH + 5 + CHECK_WIDTH + 1;
+
+/// The first line goes behind the check's name, the others under it.
+fn evidence(text: &str, width: Option<usize>) -> Vec<String> {
+    let room = width.map_or(usize::MAX, |width| width.saturating_sub(EVIDENCE_AT).max(20));
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("there is a first one");
+        if last.is_empty() {
+            last.push_str(word);
+        } else if last.chars().count() + 1 + word.chars().count() <= room {
+            last.push(' ');
+            last.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    let under = " ".repeat(EVIDENCE_AT - TITLE_WIDTH);
+    lines.iter_mut().skip(1).for_each(|line| line.insert_str(0, &under));
+    lines
+}
 
 fn row(paint: Paint, title: &str, text: &str) -> String {
     paint.bold(&format!("{title:<TITLE_WIDTH$}")) + text
 }
 
 fn heading(url: &str, plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
-    let connections = number_of(u64::from(plan.connections_used()), "connection");
+    let used = plan.connections_used();
+    let mut connections = number_of(u64::from(used), "connection");
+    if used < plan.connections {
+        connections += &format!(" (of {}: one request each)", count(u64::from(plan.connections)));
+    }
     let threads = number_of(outcome.thread_cpu.len() as u64, "thread");
     let reuse = if plan.keepalive { "keep-alive" } else { "a connection for each request" };
     let length = time_us(outcome.duration.as_secs_f64() * 1e6);
@@ -215,6 +249,19 @@ fn significant(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_check_goes_on_under_its_words() {
+        let text = "1.2 % of the machine's CPU time taken by the hypervisor";
+        let lines = evidence(text, Some(80));
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        let widths = lines.iter().enumerate().map(|(at, line)| match at {
+            0 => EVIDENCE_AT + line.len(),
+            _ => TITLE_WIDTH + line.len(),
+        });
+        assert!(widths.max() <= Some(80) && lines[1].starts_with(&" ".repeat(18)), "{lines:?}");
+        assert_eq!(evidence(text, None), [text]);
+    }
 
     #[test]
     fn figures_have_sensible_digits_and_units() {

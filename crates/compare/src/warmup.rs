@@ -1,0 +1,81 @@
+//! Whether the plan's warm-up was long enough: the rate over the steps of the slices, at the median
+//! of the blocks, must be settled from its first step on. Pure.
+
+use drom_report::format::time;
+use drom_stats::{Paired, mean, mser5};
+use drom_store::{Block, Manifest, Slice};
+
+use crate::plan::{BLOCKS_MIN, settle_s};
+
+/// Steps with fewer answers on average are too lumpy to be judged.
+const ANSWERS_A_STEP: f64 = 10.0;
+/// Where to look comes from the same blocks, so the test is a strict one.
+const ALPHA: f64 = 0.0001;
+
+/// In words how long the warm-up should be, when it was too short for this variant.
+pub fn too_short(manifest: &Manifest, blocks: &[&Block], variant: &str) -> Option<String> {
+    let series: Vec<Vec<f64>> = blocks.iter().filter_map(|block| series(block, variant)).collect();
+    let steps = series.first()?.len();
+    if series.len() < BLOCKS_MIN || series.iter().any(|series| series.len() != steps) {
+        return None;
+    }
+    // A block in which the machine stood still must not say where the others settled.
+    let typical: Vec<f64> =
+        (0..steps).map(|step| median(series.iter().map(|series| series[step]))).collect();
+    let settled = mser5(&typical).filter(|settled| settled.from > 0)?;
+    let (before, after) = typical.split_at(settled.from);
+    let gap = mean(before) / mean(after) - 1.0;
+    let cost = mean(&typical) / mean(after) - 1.0;
+    let of_block = |series: &Vec<f64>| {
+        let (before, after) = series.split_at(settled.from);
+        (mean(before) / mean(after)).ln()
+    };
+    let d: Vec<f64> = series.iter().map(of_block).filter(|d| d.is_finite()).collect();
+    let shown = Paired::new(&d).is_some_and(|d| d.p_different() < ALPHA);
+    if !shown || cost.abs() < 0.5 * manifest.effect {
+        return None;
+    }
+    let direction = if gap < 0.0 { "slower" } else { "faster" };
+    let (from_s, wanted) = until(manifest, settled.from, steps);
+    let wanted = if settled.or_later { format!("more than {wanted}") } else { wanted };
+    Some(format!(
+        "the first {} after the warm-up of {} were {:.1} % {direction} and moved the rate by \
+         {:+.1} %; a warm-up of {wanted} would leave them out",
+        time(from_s),
+        time(manifest.load.warmup_s),
+        100.0 * gap.abs(),
+        100.0 * cost,
+    ))
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
+    0.5 * (low + high)
+}
+
+/// The rates of a block's slices one after the other, as shares of their mean.
+fn series(block: &Block, variant: &str) -> Option<Vec<f64>> {
+    let own = |slice: &&Slice| slice.variant == variant && slice.used;
+    let mut slices: Vec<&Slice> = block.slices.iter().filter(own).collect();
+    slices.sort_by_key(|slice| slice.round);
+    let rates: Vec<f64> = slices.iter().flat_map(|slice| slice.pace.iter().copied()).collect();
+    let answers: u64 = slices.iter().map(|slice| slice.ok).sum();
+    if rates.is_empty() || (answers as f64) < ANSWERS_A_STEP * rates.len() as f64 {
+        return None;
+    }
+    let whole = mean(&rates);
+    (whole > 0.0).then(|| rates.iter().map(|rate| rate / whole).collect())
+}
+
+/// Seconds of load that the first `from` steps are, and the warm-up that would hold them all, in
+/// words: each slice begins with its settling.
+fn until(manifest: &Manifest, from: usize, steps: usize) -> (f64, String) {
+    let load = &manifest.load;
+    let rounds = f64::from(load.rounds.max(1));
+    let measured_s = from as f64 / steps as f64 * rounds * load.slice_s;
+    let begun = (measured_s / load.slice_s).ceil().max(1.0);
+    let wanted_s = load.warmup_s + measured_s + begun * settle_s(load.slice_s);
+    (measured_s, time((10.0 * wanted_s - 1e-6).ceil() / 10.0))
+}
