@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::{
@@ -106,6 +107,9 @@ struct Place {
     settled: Option<(Arc<Policy>, HandlerKind)>,
     /// What holds when the name as a whole is a file.
     as_file: OnceCellSync,
+    /// The last look found nothing by the name of the first component: a place that only a
+    /// `<Location>` makes. One look says so again, where a walk takes two.
+    is_virtual: AtomicBool,
 }
 
 type OnceCellSync = std::sync::OnceLock<(Arc<Policy>, Option<HandlerName>)>;
@@ -118,6 +122,13 @@ struct Walked {
 impl Place {
     /// Finds file and path info: the first component that is no directory is the file.
     fn walk(&self, files: &dyn Files) -> Walked {
+        if self.is_virtual.load(Relaxed) {
+            let first = self.component_ends().next().unwrap_or(self.name.len());
+            if matches!(files.stat(path(&self.name[..first])), Err(Absent::Missing)) {
+                return self.walked(first, None);
+            }
+            self.is_virtual.store(false, Relaxed);
+        }
         let end = self.name.len() - usize::from(self.name.len() > 1 && self.name.ends_with(b"/"));
         match files.stat(path(&self.name[..end])) {
             Ok(stat) if stat.kind == FileKind::Directory => {
@@ -135,11 +146,14 @@ impl Place {
 
     /// From the configured directory downwards: a long path under a missing one costs one call.
     fn walk_down(&self, files: &dyn Files) -> Walked {
-        for end in self.component_ends() {
+        for (depth, end) in self.component_ends().enumerate() {
             match files.stat(path(&self.name[..end])) {
                 Ok(stat) if stat.kind == FileKind::Directory => {}
                 Ok(stat) => return self.walked(end, Some(stat)),
-                Err(Absent::Missing) => return self.walked(end, None),
+                Err(Absent::Missing) => {
+                    self.is_virtual.store(depth == 0, Relaxed);
+                    return self.walked(end, None);
+                }
                 Err(Absent::Forbidden) => {
                     return Walked { forbidden: true, ..self.walked(end, None) };
                 }
@@ -307,14 +321,22 @@ impl Mapper {
                     context,
                     settled: None,
                     as_file: OnceCellSync::new(),
+                    is_virtual: AtomicBool::new(false),
                 };
             }
         }
         let root = self.config.server.document_root.as_os_str().as_bytes();
         let root = root.strip_suffix(b"/").unwrap_or(root);
         let (name, base) = ([root, uri].concat(), root.len());
-        let as_file = OnceCellSync::new();
-        Place { name, base, script: false, context: None, settled: None, as_file }
+        Place {
+            name,
+            base,
+            script: false,
+            context: None,
+            settled: None,
+            as_file: OnceCellSync::new(),
+            is_virtual: AtomicBool::new(false),
+        }
     }
 
     /// Proves, when it is so, that policy and handler are the same wherever the path ends on the

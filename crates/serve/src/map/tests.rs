@@ -180,6 +180,31 @@ fn a_location_handler_needs_no_system_call_and_a_file_one() {
 }
 
 #[test]
+fn a_virtual_place_costs_one_look_until_there_is_something() {
+    let text = format!(
+        "{CONFIG}<Location /virtual>\nSetHandler perl-script\nPerlHandler My::App\n</Location>\n"
+    );
+    let (mapper, mut files) = (mapper(&text), disk());
+    let look = |files: &Fake| {
+        let before = files.calls.get();
+        let mapped = mapper.map(b"/virtual/x/y", files);
+        let target = mapped.target(files);
+        let name = target.filename.strip_prefix("/r/htdocs/").unwrap().to_owned();
+        (name, target.path_info.clone(), files.calls.get() - before)
+    };
+    assert_eq!(look(&files), ("virtual".into(), b"/x/y".to_vec(), 2));
+    assert_eq!(look(&files), ("virtual".into(), b"/x/y".to_vec(), 1));
+    files.kinds.insert("/r/htdocs/virtual".into(), FileKind::Directory);
+    assert_eq!(look(&files), ("virtual/x".into(), b"/y".to_vec(), 4));
+    files.kinds.insert("/r/htdocs/virtual/x".into(), FileKind::File);
+    assert_eq!(look(&files), ("virtual/x".into(), b"/y".to_vec(), 3));
+    files.kinds.remove(&PathBuf::from("/r/htdocs/virtual/x"));
+    files.kinds.remove(&PathBuf::from("/r/htdocs/virtual"));
+    assert_eq!(look(&files).2, 2);
+    assert_eq!(look(&files).2, 1);
+}
+
+#[test]
 fn a_directory_section_below_makes_the_disk_matter() {
     let text = format!("{CONFIG}<Directory /r/htdocs/app/deep>\nSetHandler None\n</Directory>\n");
     let (mapper, files) = (mapper(&text), disk());
