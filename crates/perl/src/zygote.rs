@@ -75,7 +75,7 @@ pub fn run(
             (&raw mut state).cast(),
         )
     };
-    std::mem::forget(state.job); // the process ends: freeing would only copy pages
+    std::mem::forget((state.job, argv, preload, inc)); // the process ends: freeing copies pages
     Ok(status)
 }
 

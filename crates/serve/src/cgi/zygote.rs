@@ -200,7 +200,10 @@ impl Wait for ZygoteLoop {
                     let learn = buffer[0] == 1;
                     let (stdin, stdout) = (stdin.as_raw_fd(), stdout.as_raw_fd());
                     self.become_child(&job, stdin, stdout, learn);
-                    std::mem::forget((buffer, children)); // freeing would copy or unmap pages
+                    fds.clear();
+                    // Freeing would copy or unmap pages.
+                    std::mem::forget((job, fds, ready, children));
+                    std::mem::forget(buffer);
                     return Some(prepared);
                 }
                 Ok(Some(pid)) => {
