@@ -1,6 +1,6 @@
 //! Which cores a thread may run on.
 
-use std::{io, mem};
+use std::{fs::File, io, mem, os::unix::fs::FileExt};
 
 /// The cores that the calling thread may use, ascending.
 #[must_use]
@@ -27,8 +27,13 @@ pub fn core_count() -> usize {
 /// Cores that nobody but the calling thread wants at this moment; 0 where that cannot be read.
 #[must_use]
 pub fn free_cores() -> usize {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    runnable(&text).map_or(0, |running| core_count().saturating_sub(running.saturating_sub(1)))
+    // Asked a thousand times a second by each busy worker: the file stays open.
+    static LOADAVG: std::sync::OnceLock<Option<File>> = std::sync::OnceLock::new();
+    let file = LOADAVG.get_or_init(|| File::open("/proc/loadavg").ok());
+    let mut text = [0; 64];
+    let read = file.as_ref().and_then(|file| file.read_at(&mut text, 0).ok());
+    let text = std::str::from_utf8(&text[..read.unwrap_or(0)]).unwrap_or_default();
+    runnable(text).map_or(0, |running| core_count().saturating_sub(running.saturating_sub(1)))
 }
 
 /// The fourth field, "running/all" (proc_loadavg(5)).

@@ -735,12 +735,24 @@ pub fn thread_cpu_ns(thread: libc::pthread_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Whether a thread of this process waits in the kernel, rather than for a core.
-pub fn is_sleeping(thread: i32) -> bool {
-    let stat =
-        std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
-    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
-    matches!(state, Some('S' | 'D'))
+/// What the kernel says of a thread, to be asked often: the file stays open.
+pub struct ThreadState(Option<std::fs::File>);
+
+impl ThreadState {
+    pub fn of(thread: i32) -> Self {
+        Self(std::fs::File::open(format!("/proc/self/task/{thread}/stat")).ok())
+    }
+
+    /// Whether the thread waits in the kernel, rather than for a core. False where nobody can tell.
+    pub fn is_sleeping(&self) -> bool {
+        use std::os::unix::fs::FileExt;
+        let mut text = [0; 128];
+        let read = self.0.as_ref().map(|file| file.read_at(&mut text, 0));
+        let Some(Ok(len)) = read else { return false };
+        // "pid (name) S ...", and a name may hold anything.
+        let after_name = memchr::memrchr(b')', &text[..len]).map(|at| at + 2);
+        after_name.is_some_and(|at| matches!(text.get(at), Some(b'S' | b'D')))
+    }
 }
 
 pub fn thread_count() -> usize {

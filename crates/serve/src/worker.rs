@@ -319,6 +319,7 @@ fn start_helper(shared: &'static Shared, site: &'static Site) {
 }
 
 fn helper(shared: &'static Shared) {
+    let mut watch = Watch { state: sys::ThreadState::of(shared.main_tid), cpu_ns: 0, ran: false };
     let (mut last_run, mut begun_ns, mut idle) = (0, 0, 0);
     loop {
         if shared.awake.load(Ordering::Acquire) == 0 {
@@ -346,34 +347,58 @@ fn helper(shared: &'static Shared) {
         }
         idle = 0;
         let run = shared.run.load(Ordering::Relaxed);
-        let cpu_ns = sys::thread_cpu_ns(shared.main_thread);
+        let cpu_ns = watch.look(shared);
         if run != last_run {
             (last_run, begun_ns) = (run, cpu_ns);
-        } else if is_due(shared, cpu_ns - begun_ns) {
-            stand_in(shared, begun_ns);
+        } else if is_due(shared, &watch, cpu_ns - begun_ns) {
+            stand_in(shared, &mut watch, begun_ns);
         }
     }
 }
 
+/// The main thread as the helper sees it.
+struct Watch {
+    state: sys::ThreadState,
+    /// CPU time of the thread at the last look.
+    cpu_ns: u64,
+    /// It computed between the last two looks.
+    ran: bool,
+}
+
+impl Watch {
+    /// Returns the CPU time of the thread.
+    fn look(&mut self, shared: &Shared) -> u64 {
+        let cpu_ns = sys::thread_cpu_ns(shared.main_thread);
+        self.ran = cpu_ns >= self.cpu_ns + RAN_NS;
+        self.cpu_ns = cpu_ns;
+        cpu_ns
+    }
+
+    /// A thread that has just computed need not be asked what it does; the next look is not far.
+    fn is_sleeping(&self) -> bool {
+        !self.ran && self.state.is_sleeping()
+    }
+}
+
 /// Whether standing in gains something for the connections behind a running request.
-fn is_due(shared: &Shared, ran_ns: u64) -> bool {
+fn is_due(shared: &Shared, watch: &Watch, ran_ns: u64) -> bool {
     let since_ns = shared.since_ns.load(Ordering::Relaxed);
     let waited_ns = clock::monotonic_ns().saturating_sub(since_ns);
-    waited_ns >= TURN_NS || worth_moving(shared, ran_ns) != Move::ToPrimaries(0)
+    waited_ns >= TURN_NS || worth_moving(watch, ran_ns) != Move::ToPrimaries(0)
 }
 
 /// Which of the requests behind a running one are worth giving to others. None behind one that
 /// computes on a machine without a free core: they would only take its core from it. All behind one
 /// that sleeps, or that has had its turn.
-fn worth_moving(shared: &Shared, ran_ns: u64) -> Move {
-    if ran_ns >= TURN_NS || sys::is_sleeping(shared.main_tid) {
+fn worth_moving(watch: &Watch, ran_ns: u64) -> Move {
+    if ran_ns >= TURN_NS || watch.is_sleeping() {
         return Move::All;
     }
     Move::ToPrimaries(if ran_ns >= RAN_NS { drom_observe::free_cores() } else { 0 })
 }
 
 /// Serves in the main thread's place until it wants the engine back.
-fn stand_in(shared: &'static Shared, begun_ns: u64) {
+fn stand_in(shared: &'static Shared, watch: &mut Watch, begun_ns: u64) {
     if shared.owner.compare_exchange(FREE, HELPER, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return;
     }
@@ -383,8 +408,8 @@ fn stand_in(shared: &'static Shared, begun_ns: u64) {
     let (mut asked, mut gone_ns) = (Asked::Nothing, 0);
     while !shared.wanted.load(Ordering::SeqCst) && !shared.dying.load(Ordering::Acquire) {
         if engine.has_waiting() {
-            let ran_ns = sys::thread_cpu_ns(shared.main_thread).saturating_sub(begun_ns);
-            engine.let_move(worth_moving(shared, ran_ns));
+            let ran_ns = watch.look(shared).saturating_sub(begun_ns);
+            engine.let_move(worth_moving(watch, ran_ns));
         }
         while let Ok(Turn::Job(_)) = engine.turn(50) {}
         if crisis::drain_asked() && !engine.draining {
