@@ -93,6 +93,15 @@ static XSPROTO(xs_table)
     XSRETURN(1);
 }
 
+/* $s->dir_config: what stands outside of all sections, also while a request runs. */
+static XSPROTO(xs_server_vars)
+{
+    dXSARGS;
+    PERL_UNUSED_VAR(items);
+    ST(0) = sv_2mortal(drom_table_object(aTHX_ drom.host->table(0, DROM_TABLE_DirConfig), 0));
+    XSRETURN(1);
+}
+
 /* A short way to one entry: ($r, key), ($r, key, value); undef as value removes. */
 static XSPROTO(xs_entry)
 {
@@ -379,6 +388,7 @@ void drom_boot_request(pTHX)
     drom_define(aTHX_ "Apache2::RequestRec::server", xs_relative, 1);
     drom_define(aTHX_ "Apache2::RequestRec::pool", xs_relative, 2);
     drom_define(aTHX_ "Apache2::Connection::pool", xs_relative, 2);
+    drom_define(aTHX_ "Apache2::ServerRec::dir_config_", xs_server_vars, 0);
     drom_define(aTHX_ "Apache2::RequestRec::pnotes", xs_pnotes, 0);
     drom_define(aTHX_ "Apache2::RequestUtil::request", xs_current, 0);
     drom_define(aTHX_ "Drom::Request::fill_env", xs_fill_env, 0);

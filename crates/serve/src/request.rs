@@ -839,15 +839,8 @@ impl Request {
             Text::ClientPort => self.client.port().to_string().into_bytes(),
             Text::LocalIp => self.local.ip().to_string().into_bytes(),
             Text::LocalPort => self.local.port().to_string().into_bytes(),
-            Text::ServerHostname => self.site.server_name().as_bytes().to_vec(),
-            Text::ServerAdmin => {
-                settings.server_admin.as_deref().unwrap_or("[no address given]").as_bytes().to_vec()
-            }
-            Text::ErrorFname => self.site.error_log_name.as_bytes().to_vec(),
-            Text::ServerRoot => path_text(&settings.server_root),
-            Text::ServerSoftware => self.site.server.as_bytes().to_vec(),
             Text::AllowOptions => self.allowed_options().to_string().into_bytes(),
-            _ => return None,
+            _ => return self.site.text(field),
         })
     }
 

@@ -34,13 +34,8 @@ sub is_perl_option_enabled {
     return $option =~ /^(?:Enable|Autoload)$/ ? 1 : 0;
 }
 
-# PerlSetVar of the place in force; between requests there is none.
-sub dir_config {
-    my ($s, @entry) = @_;
-    my $r = Drom::Request::current();
-    my $table = $r ? $r->dir_config_ : APR::Table::make();
-    return Apache2::RequestRec::table_call($table, @entry);
-}
+# PerlSetVar outside of all sections; what a section says is $r's to know.
+sub dir_config { my $s = shift; return Apache2::RequestRec::table_call($s->dir_config_, @_) }
 
 sub push_handlers { return phase_refused('push_handlers', @_) }
 sub set_handlers { return phase_refused('set_handlers', @_) }

@@ -109,7 +109,7 @@ our @ISA = ('Apache2::RequestRec');
 
 sub request { shift; return Apache2::RequestUtil->request(@_) }
 sub server { return ref $_[0] ? $_[0]->SUPER::server : Apache2::ServerUtil::server() }
-sub server_root_relative { return Apache2::ServerUtil::server_root_relative($_[-1]) }
+sub server_root_relative { return Apache2::ServerUtil::server_root_relative($_[1] // '') }
 sub httpd_conf { Drom::Request::unsupported('Apache->httpd_conf', 'use the configuration file') }
 sub exit { shift if @_ && (ref $_[0] || $_[0] eq 'Apache'); return ModPerl::Util::exit($_[0] // 0) }
 

@@ -134,7 +134,7 @@ fn tables_of_the_request() {
         is(join(',', $r->dir_config->get('Title')), 'one,two', 'dir_config all');
         is($r->dir_config('None'), undef, 'dir_config of nothing');
         $r->dir_config(Title => 'three'); is($r->dir_config('title'), 'three', 'dir_config set');
-        is($r->server->dir_config('Title'), 'three', 'dir_config of the server');
+        is($r->server->dir_config('Title'), undef, 'the section is none of the server');
         my %in = %{$r->headers_in}; is($in{'User-Agent'}, 'test/1', 'a copy');
         ok(exists $r->headers_in->{'user-AGENT'}, 'exists'); delete $r->headers_in->{'User-Agent'};
         ok(!exists $r->headers_in->{'user-agent'}, 'delete');
