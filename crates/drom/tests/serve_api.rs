@@ -51,3 +51,64 @@ fn start_up_code_is_told_of_the_server() {
     assert_eq!(started, format!("{said}{said}"));
     assert_eq!(server.get("/app").text(), format!("{said}here"));
 }
+
+const OLD: &str = "\
+PerlModule Apache
+<Location /old>
+  SetHandler perl-script
+  PerlHandler Old
+</Location>
+<Location /both>
+  SetHandler perl-script
+  PerlHandler Both
+</Location>
+<Location /new>
+  SetHandler perl-script
+  PerlResponseHandler Old
+</Location>
+";
+
+/// A handler as mod_perl 1 sites have it.
+const OLD_PM: &str = r#"package Old;
+use strict;
+use Apache::Constants qw(:common);
+# ported from Apache2::Something
+sub handler {
+    my $r = shift;
+    $r->send_http_header('text/plain');
+    my %p = $r->args;
+    my %h = $r->headers_in;
+    my $text = 'by reference';
+    $r->print(ref($r), ' ', join(',', map { "$_=$p{$_}" } sort keys %p), " $h{Host} ", \$text);
+    my $file = Apache->gensym;
+    open $file, '<', '/dev/null' or die $!;
+    my $list = $r->get_handlers('PerlHandler');
+    $r->print(' ', ref $file, ' ', $r->cgi_var('REQUEST_METHOD'), ' ', scalar(@$list), ref $list->[0]);
+    $r->register_cleanup(sub { warn 'cleanup has ' . ref($_[0] // $r) });
+    return OK;
+}
+1;
+__END__
+Apache2::RequestRec is not for us.
+"#;
+
+/// One that serves both generations runs as the second, which start-up code says this is.
+const BOTH_PM: &str = r#"package Both;
+BEGIN {
+    if (($ENV{MOD_PERL_API_VERSION} // 0) == 2) { require Apache2::RequestRec }
+    else { require Apache }
+}
+sub handler { my $r = shift; my @args = $r->args; $r->print(ref($r), " @args"); return 0 }
+1;
+"#;
+
+#[test]
+fn a_perl_handler_of_the_first_generation_gets_an_apache() {
+    let server = Server::start(OLD, &[("lib/Old.pm", OLD_PM), ("lib/Both.pm", BOTH_PM)]);
+    let old = server.get("/old?a=1&b=2").text();
+    assert_eq!(old, "Apache a=1,b=2 test by reference GLOB GET 1CODE");
+    assert!(server.logged("cleanup has Apache at"));
+    assert_eq!(server.get("/both?a=1&b=2").text(), "Apache2::RequestRec a=1&b=2");
+    let new = server.get("/new?a=1&b=2").text();
+    assert!(new.starts_with("Apache2::RequestRec a=1&b=2= "), "{new}");
+}

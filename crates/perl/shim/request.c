@@ -13,6 +13,31 @@ SV *drom_request_object(pTHX_ const char *class)
     return sv_bless(newRV_noinc(number), gv_stashpv(class, GV_ADD));
 }
 
+/* Whether a handler is written for mod_perl 1: our Perl reads its source. */
+int drom_speaks_first(pTHX_ const char *name, size_t len, CV *cv)
+{
+    CV *judge = get_cv("Drom::FirstGeneration::speaks", 0);
+    int first = 0;
+    dSP;
+    if (!judge)
+        return 0;
+    ENTER;
+    SAVETMPS;
+    PUSHMARK(SP);
+    mXPUSHp(name, len);
+    mXPUSHs(newSVpv(CvFILE(cv) ? CvFILE(cv) : "", 0));
+    PUTBACK;
+    if (call_sv((SV *)judge, G_SCALAR) == 1) {
+        SPAGAIN;
+        SV *said = POPs;
+        first = SvTRUE(said);
+        PUTBACK;
+    }
+    FREETMPS;
+    LEAVE;
+    return first;
+}
+
 uint64_t drom_request_id(pTHX_ SV *object)
 {
     if (SvROK(object)) {

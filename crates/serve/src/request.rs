@@ -839,9 +839,20 @@ impl Request {
             Text::ClientPort => self.client.port().to_string().into_bytes(),
             Text::LocalIp => self.local.ip().to_string().into_bytes(),
             Text::LocalPort => self.local.port().to_string().into_bytes(),
+            Text::ResponseHandlers => self.response_handlers()?.into_bytes(),
             Text::AllowOptions => self.allowed_options().to_string().into_bytes(),
             _ => return self.site.text(field),
         })
+    }
+
+    fn response_handlers(&self) -> Option<String> {
+        use crate::map::HandlerKind as Kind;
+        match &self.mapped.as_ref()?.handler {
+            Kind::PerlScript { handlers } | Kind::ModPerl { handlers } => {
+                Some(handlers.iter().map(|h| h.name()).collect::<Vec<_>>().join("\0"))
+            }
+            _ => None,
+        }
     }
 
     /// Apache's `OPT_*` bits of what is allowed here.

@@ -1018,7 +1018,7 @@ fn handlers_and_methods() {
         ("Free::sub", "free", -1),
         ("sub { $_[0]->print('anonymous'); 0 }", "anonymous", 0),
     ] {
-        let (handler, method) =
+        let drom_perl::Resolved { handler, method, .. } =
             perl.interpreter.resolve(name).unwrap_or_else(|e| panic!("{name}: {}", text(&e)));
         let mut fake = Fake::get("/");
         let outcome = perl.run(handler, RunFlags { method, ..flags() }, &mut fake);
@@ -1053,7 +1053,7 @@ fn registries_in_perl() {
         ("ModPerl::PerlRun", "run 1", "ModPerl::ROOT::ModPerl::PerlRun::tmp_drom"),
         ("Apache::Registry", "run 2", "Apache::ROOT::reg"),
     ] {
-        let (handler, method) =
+        let drom_perl::Resolved { handler, method, .. } =
             perl.interpreter.resolve(class).unwrap_or_else(|e| panic!("{}", text(&e)));
         for (want, target, status) in [("run 1", "/reg", 0), (second, "/reg?x", 201)] {
             let mut fake = Fake::get(target);
@@ -1072,7 +1072,8 @@ fn registries_in_perl() {
         );
     }
     std::fs::write(&name, "my $x = ;").expect("/tmp is writable");
-    let (handler, method) = perl.interpreter.resolve("ModPerl::PerlRun").expect("it is loaded");
+    let drom_perl::Resolved { handler, method, .. } =
+        perl.interpreter.resolve("ModPerl::PerlRun").expect("it is loaded");
     let mut fake = Fake::get("/");
     fake.set(Text::Filename, &name);
     assert_eq!(

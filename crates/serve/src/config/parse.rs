@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::catalogue::{self, Apply, Context, Cx, Directive};
 use super::fault::{ConfigError, Fault, Notice, Place};
 use super::lexer::{self, Statement};
-use super::policy::{HandlerName, PerlHandler, Policy};
+use super::policy::{HandlerName, Policy};
 use super::section::{Pattern, Scope, Section};
 use super::settings::PerlStartup;
 use super::source::{Source, expand};
@@ -487,11 +487,7 @@ fn wants_cgi(config: &Config) -> bool {
 fn handlers_named(config: &Config) -> HashSet<String> {
     let handlers =
         config.policies().filter_map(|p| p.perl_handlers.as_ref()).flat_map(|h| h.iter());
-    let name = |handler: &PerlHandler| match handler {
-        PerlHandler::Script(flavour) => flavour.class().to_string(),
-        PerlHandler::Sub(name) => name.to_string(),
-    };
-    handlers.map(name).collect()
+    handlers.map(|handler| handler.name().to_owned()).collect()
 }
 
 /// `mod_perl.c`, `perl_module` and `perl` all mean one module.
