@@ -112,3 +112,92 @@ fn a_perl_handler_of_the_first_generation_gets_an_apache() {
     let new = server.get("/new?a=1&b=2").text();
     assert!(new.starts_with("Apache2::RequestRec a=1&b=2= "), "{new}");
 }
+
+/// A module that says `no` when it is called, not when it is loaded.
+const ABSENT_PL: &str = r"
+use APR::Bucket (); use APR::Brigade (); use APR::Socket (); use Apache2::Filter ();
+use Apache2::HookRun (); use Apache2::Directive (); use Apache2::PerlSections ();
+use Apache2::Command (); use Apache2::Status ();
+package My::Filter;
+use base qw(Apache2::Filter);
+sub upper : FilterRequestHandler { my $f = shift; 1 while $f->read(my $buffer); 0 }
+package Absent;
+sub try { my $code = shift; eval { $code->(); 1 } ? 'it worked' : $@ }
+sub handler {
+    my $r = shift;
+    $r->print(
+        try(sub { APR::Brigade->new($r->pool, $r->connection) }),
+        try(sub { APR::Bucket::eos_create() }),
+        try(sub { Apache2::Directive::conftree() }),
+        try(sub { Apache2::PerlSections->dump }),
+        try(sub { $r->run_fixups }),
+        try(sub { $r->add_output_filter(\&My::Filter::upper) }),
+        Apache2::Filter->can('read') ? 'can' : 'cannot');
+    return 0;
+}
+1;
+";
+
+#[test]
+fn what_is_not_there_can_be_loaded_and_says_so_when_called() {
+    let config = "PerlRequire {}/lib/absent.pl\n<Location /absent>\nSetHandler modperl\n\
+                  PerlResponseHandler Absent\n</Location>\n";
+    let server = Server::start(config, &[("lib/absent.pl", ABSENT_PL)]);
+    let said = server.get("/absent").text();
+    let words = [
+        "APR::Brigade::new",
+        "APR::Bucket::eos_create",
+        "Apache2::Directive::conftree",
+        "Apache2::PerlSections::dump",
+        "run_fixups",
+        "add_output_filter",
+    ];
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), words.len() + 1, "{said}");
+    for (line, word) in lines.iter().zip(words) {
+        assert!(line.contains(word) && line.contains("not supported by this server"), "{line}");
+        assert!(line.contains("absent.pl line "), "{line}");
+    }
+    assert_eq!(lines[words.len()], "cannot");
+}
+
+/// Handlers for the life of a worker, pushed as mod_perl sites do in their start-up file.
+const CHILD_PL: &str = r"package Child;
+use Apache2::ServerUtil ();
+our @said;
+my $s = Apache2::ServerUtil->server;
+sub named { push @said, 'named'; 0 }
+$s->push_handlers(PerlChildInitHandler => sub {
+    my ($pool, $server) = @_;
+    push @said, ref($pool), $server->server_hostname, $$;
+    $pool->cleanup_register(sub { warn qq{the pool of the child ends with $_[0]} }, 'this');
+    0;
+});
+$s->push_handlers(PerlChildInitHandler => ['Child::named', sub { die q{no luck} }]);
+$s->push_handlers(PerlChildInitHandler => \&named);
+$s->push_handlers(ChildExitHandler => sub { warn qq{exit of @{[ref $_[1]]}, of $$} });
+END { warn 'the end comes last' }
+sub handler {
+    my $r = shift;
+    my $all = $s->get_handlers('PerlChildInitHandler');
+    $r->print(join ' ', grep({ $_ ne $$ } @said), $said[2] == $$ ? 'here' : 'elsewhere', scalar @$all,
+        $s->push_handlers(PerlNoneHandler => 'x'));
+    return 0;
+}
+1;
+";
+
+#[test]
+fn handlers_for_the_start_and_the_end_of_a_worker() {
+    let config = "ServerName www.example.org\nStartServers 1\nPerlRequire {}/lib/child.pl\n\
+                  <Location /child>\nSetHandler modperl\nPerlResponseHandler Child\n</Location>\n";
+    let mut server = Server::start(config, &[("lib/child.pl", CHILD_PL)]);
+    let said = server.get("/child").text();
+    assert_eq!(said, "APR::Pool::Own www.example.org named named here 4 0");
+    assert!(server.logged("no luck"));
+    assert_eq!(server.terminate(), Some(0));
+    let log = server.error_log();
+    let at = |text: &str| log.find(text).unwrap_or_else(|| panic!("{text} is not in {log}"));
+    assert!(at("ends with this") < at("exit of Apache2::ServerRec"), "{log}");
+    assert!(at("exit of Apache2::ServerRec") < at("the end comes last"), "{log}");
+}

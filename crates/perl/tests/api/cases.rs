@@ -412,9 +412,9 @@ fn what_is_not_supported_says_so() {
             sub { $r->lookup_uri('/x') }, sub { $r->lookup_file('/x') }, sub { $r->add_output_filter(sub {}) },
             sub { $r->input_filters }, sub { $r->add_config([]) }, sub { Apache2::RequestRec->new },
             sub { $r->internal_fast_redirect('/') }, sub { $r->connection->client_socket },
-            sub { $r->server->push_handlers(PerlChildInitHandler => 'x') }, sub { $r->server->add_config([]) },
-            sub { require Apache2::Filter }, sub { require Apache2::PerlSections }, sub { require APR::Bucket },
-            sub { require Apache2::Status }, sub { require Apache2::Directive },
+            sub { $r->server->push_handlers(PerlAccessHandler => 'x') }, sub { $r->server->add_config([]) },
+            sub { require Apache2::Filter; Apache2::Filter->read }, sub { require APR::Bucket; APR::Bucket::x() },
+            sub { require Apache2::Status; Apache2::Status::handler() },
         ) { dies($call, qr/not supported/, 'a clear error') }
         "#,
         &mut Fake::get("/"),
