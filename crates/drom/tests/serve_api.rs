@@ -201,3 +201,23 @@ fn handlers_for_the_start_and_the_end_of_a_worker() {
     assert!(at("ends with this") < at("exit of Apache2::ServerRec"), "{log}");
     assert!(at("exit of Apache2::ServerRec") < at("the end comes last"), "{log}");
 }
+
+#[test]
+fn the_folder_of_the_server_ends_inc() {
+    let config = "PerlRequire first.pl\nPerlModule Beside Deep\n<Location /inc>\nSetHandler modperl\n\
+                  PerlResponseHandler Beside\n</Location>\n";
+    let beside = "package Beside; sub handler { $_[0]->print(join qq{\\n}, @INC); 0 } 1;";
+    let files = [
+        ("first.pl", "$INC::first = \"@INC\"; 1;"),
+        ("Beside.pm", beside),
+        ("lib/perl/Deep.pm", "package Deep; 1;"),
+    ];
+    let server = Server::start(config, &files);
+    let said = server.get("/inc").text();
+    let root = server.dir.path().display().to_string();
+    assert!(said.ends_with(&format!("\n{root}\n{root}/lib/perl")), "{said}");
+    let bare = Server::start(config.replace(" Deep", "").as_str(), &files[..2]);
+    let root = bare.dir.path().display().to_string();
+    let said = bare.get("/inc").text();
+    assert!(said.ends_with(&format!("\n{root}")), "{said}");
+}

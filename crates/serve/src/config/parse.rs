@@ -76,7 +76,9 @@ pub(super) fn read(
     options: &Options,
     source: &dyn Source,
 ) -> Result<(Config, Vec<Notice>), Vec<ConfigError>> {
-    let server_root = path.parent().unwrap_or(Path::new("/")).to_path_buf();
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    // Perl code may change the current folder, and @INC has this one.
+    let server_root = std::env::current_dir().map_or(folder.to_path_buf(), |d| d.join(folder));
     let mut parser = Parser {
         source,
         lenient: options.lenient,
