@@ -221,3 +221,45 @@ fn the_folder_of_the_server_ends_inc() {
     let said = bare.get("/inc").text();
     assert!(said.ends_with(&format!("\n{root}")), "{said}");
 }
+
+/// Fields and a status line, as the query says.
+const HEADS_PL: &str = r"package Heads;
+sub handler {
+    my $r = shift;
+    $r->content_type('text/plain');
+    my $want = $r->args;
+    $r->no_cache(1) if $want =~ /cached/;
+    $r->no_cache(0) if $want eq 'cached-after-all';
+    $r->headers_out->set(Expires => 'never') if $want eq 'own-cached';
+    $r->status(404) if $want =~ /status/;
+    $r->status_line('404 Gone fishing') if $want =~ /line/;
+    $r->print($r->status);
+    return $want =~ /return/ ? 404 : 0;
+}
+1;
+";
+
+fn heads() -> Server {
+    let config = "PerlRequire {}/lib/heads.pl\n<Location /heads>\nSetHandler modperl\n\
+                  PerlResponseHandler Heads\n</Location>\n";
+    Server::start(config, &[("lib/heads.pl", HEADS_PL)])
+}
+
+#[test]
+fn no_cache_sets_expires_too() {
+    let server = heads();
+    let fields = |query: &str| {
+        let answer = server.get(&format!("/heads?{query}"));
+        let field = |name: &str| answer.header(name).map(str::to_owned);
+        let expires = field("Expires").map(|at| match Some(&at) == field("Date").as_ref() {
+            true => "date".to_owned(),
+            false => at,
+        });
+        [field("Pragma"), field("Cache-Control"), expires].map(Option::unwrap_or_default)
+    };
+    let texts = |all: [&str; 3]| all.map(str::to_owned);
+    assert_eq!(fields("cached"), texts(["no-cache", "no-cache", "date"]));
+    assert_eq!(fields("own-cached"), texts(["no-cache", "no-cache", "never"]));
+    assert_eq!(fields("cached-after-all"), texts(["", "", ""]));
+    assert_eq!(fields("cached-return"), texts(["", "", "date"]));
+}

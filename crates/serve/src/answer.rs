@@ -6,7 +6,7 @@ use crate::{
     config::ErrorDocument,
     error_page,
     files::ALLOW,
-    http::{DateCache, ResponseHead, status_text},
+    http::{DateCache, ResponseHead, response::http_date, status_text},
     request::{Because, Next, Request},
 };
 
@@ -48,6 +48,10 @@ pub fn write_head(request: &mut Request, wire: &mut Vec<u8>) {
         request.keep = false;
         request.framing = Framing::UntilClose;
         return;
+    }
+    if request.no_cache && request.headers_out.get(b"Expires").is_none() {
+        let now = http_date(request.wall_s);
+        request.headers_out.set(b"Expires", now.as_bytes());
     }
     let reason = reason(request);
     let head = ResponseHead {

@@ -111,7 +111,8 @@ pub struct Request {
     text: Vec<u8>,
     pub content_length: Option<u64>,
     mtime: Option<i64>,
-    no_cache: bool,
+    /// `$r->no_cache(1)`; error pages of the request go by it too.
+    pub no_cache: bool,
 
     /// Body bytes that wait for the head to be decided.
     pub held: Vec<u8>,
