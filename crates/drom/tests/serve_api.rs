@@ -263,3 +263,17 @@ fn no_cache_sets_expires_too() {
     assert_eq!(fields("cached-after-all"), texts(["", "", ""]));
     assert_eq!(fields("cached-return"), texts(["", "", "date"]));
 }
+
+#[test]
+fn a_status_line_alone_is_no_status() {
+    let server = heads();
+    for (query, line) in [
+        ("line", "HTTP/1.1 200 OK"),
+        ("line-status", "HTTP/1.1 404 Gone fishing"),
+        ("line-return", "HTTP/1.1 404 Gone fishing"),
+        ("status", "HTTP/1.1 404 Not Found"),
+    ] {
+        let answer = server.get(&format!("/heads?{query}"));
+        assert_eq!(answer.head.lines().next(), Some(line), "{query}");
+    }
+}

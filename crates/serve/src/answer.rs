@@ -147,9 +147,11 @@ fn error_with(request: &mut Request, status: u16, document: Option<ErrorDocument
         .then(|| request.headers_out.get(b"Location").map(<[u8]>::to_vec));
     let mapped = request.mapped.take();
     let allow = request.headers_out.get(b"Allow").map(<[u8]>::to_vec);
+    let status_line = request.status_line.take(); // its words count if its number is the status
     request.forget_answer();
     request.mapped = mapped;
     request.status = status;
+    request.status_line = status_line;
     if let Some(location) = location.flatten() {
         request.headers_out.set(b"Location", &location);
     }
@@ -158,6 +160,7 @@ fn error_with(request: &mut Request, status: u16, document: Option<ErrorDocument
     }
     match document {
         Some(ErrorDocument::Local(path)) if request.redirects == 0 => {
+            request.status_line = None;
             return Next::Redirect(path.into_bytes(), Because::Error);
         }
         Some(ErrorDocument::Url(url)) => {

@@ -712,7 +712,7 @@ impl Exchange for Request {
             Text::User => self.user = owned,
             Text::AuthType => self.auth_type = owned,
             Text::ContentEncoding => self.content_encoding = owned,
-            Text::StatusLine => self.set_status_line(owned),
+            Text::StatusLine => self.status_line = owned,
             _ => {}
         }
     }
@@ -885,15 +885,6 @@ impl Request {
         if self.scan.as_ref().is_some_and(HeadScan::is_untouched) {
             self.scan = None;
         }
-    }
-
-    fn set_status_line(&mut self, line: Option<Vec<u8>>) {
-        let code =
-            line.as_deref().and_then(|l| std::str::from_utf8(l.get(..3)?).ok()?.parse().ok());
-        if let Some(code) = code {
-            self.status = code;
-        }
-        self.status_line = line;
     }
 
     fn set_no_cache(&mut self, on: bool) {

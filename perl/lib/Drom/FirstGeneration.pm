@@ -147,6 +147,13 @@ sub server_root_relative { return Apache2::ServerUtil::server_root_relative($_[1
 sub httpd_conf { Drom::Request::unsupported('Apache->httpd_conf', 'use the configuration file') }
 sub exit { shift if @_ && (ref $_[0] || $_[0] eq 'Apache'); return ModPerl::Util::exit($_[0] // 0) }
 
+# Apache 1.3 sends the line as it is, so its number is the status.
+sub status_line {
+    my ($r, @new) = @_;
+    $r->status($1) if @new && ($new[0] // '') =~ /^(\d{3})(?!\d)/;
+    return $r->SUPER::status_line(@new);
+}
+
 # Decoded pairs in list context.
 sub args {
     my ($r, @new) = @_;
