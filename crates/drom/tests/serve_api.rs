@@ -83,7 +83,8 @@ sub handler {
     my $file = Apache->gensym;
     open $file, '<', '/dev/null' or die $!;
     my $list = $r->get_handlers('PerlHandler');
-    $r->print(' ', ref $file, ' ', $r->cgi_var('REQUEST_METHOD'), ' ', scalar(@$list), ref $list->[0]);
+    my $method = $r->cgi_var('REQUEST_METHOD');
+    $r->print(' ', ref $file, " $method ", scalar(@$list), ref $list->[0]);
     $r->register_cleanup(sub { warn 'cleanup has ' . ref($_[0] // $r) });
     return OK;
 }
@@ -180,7 +181,8 @@ END { warn 'the end comes last' }
 sub handler {
     my $r = shift;
     my $all = $s->get_handlers('PerlChildInitHandler');
-    $r->print(join ' ', grep({ $_ ne $$ } @said), $said[2] == $$ ? 'here' : 'elsewhere', scalar @$all,
+    my $place = $said[2] == $$ ? 'here' : 'elsewhere';
+    $r->print(join ' ', grep({ $_ ne $$ } @said), $place, scalar @$all,
         $s->push_handlers(PerlNoneHandler => 'x'));
     return 0;
 }
@@ -204,8 +206,8 @@ fn handlers_for_the_start_and_the_end_of_a_worker() {
 
 #[test]
 fn the_folder_of_the_server_ends_inc() {
-    let config = "PerlRequire first.pl\nPerlModule Beside Deep\n<Location /inc>\nSetHandler modperl\n\
-                  PerlResponseHandler Beside\n</Location>\n";
+    let config = "PerlRequire first.pl\nPerlModule Beside Deep\n<Location /inc>\n\
+                  SetHandler modperl\nPerlResponseHandler Beside\n</Location>\n";
     let beside = "package Beside; sub handler { $_[0]->print(join qq{\\n}, @INC); 0 } 1;";
     let files = [
         ("first.pl", "$INC::first = \"@INC\"; 1;"),

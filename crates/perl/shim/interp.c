@@ -599,6 +599,11 @@ static void restore(pTHX_ struct kept *kept, int flags)
     go_home(kept->home);
 }
 
+static const char *request_class(int flags)
+{
+    return flags & DROM_MOD_PERL_1 ? "Apache" : "Apache2::RequestRec";
+}
+
 static void forget_pnotes(pTHX)
 {
     SvREFCNT_dec(drom.pnotes);
@@ -615,7 +620,7 @@ void drom_run(void *handler, uint64_t r, int flags, const char *directory, const
     drom.flags = flags;
     drom.timed_out = 0;
     drom.interrupted = 0;
-    drom.request = drom_request_object(aTHX_ flags & DROM_MOD_PERL_1 ? "Apache" : "Apache2::RequestRec");
+    drom.request = drom_request_object(aTHX_ request_class(flags));
     if (keep(aTHX_ &kept, r, flags, directory)) {
         protect(aTHX_ do_run, &run, out);
         PL_curcop = &PL_compiling;
@@ -666,7 +671,7 @@ void drom_cleanup(uint64_t r, drom_result *out)
     drom.cleanups = NULL;
     drom.current = r;
     drom.timed_out = 0;
-    drom.request = drom_request_object(aTHX_ drom.flags & DROM_MOD_PERL_1 ? "Apache" : "Apache2::RequestRec");
+    drom.request = drom_request_object(aTHX_ request_class(drom.flags));
     protect(aTHX_ do_cleanups, list, out);
     SvREFCNT_dec(list);
     SvREFCNT_dec(drom.request);

@@ -76,7 +76,7 @@ struct Slot(UnsafeCell<Option<Current>>, UnsafeCell<Vec<Vec<u8>>>);
 unsafe impl Sync for Slot {}
 static CURRENT: Slot = Slot(UnsafeCell::new(None), UnsafeCell::new(Vec::new()));
 
-/// What the server says of itself when no request asks: while start-up code runs and between requests.
+/// What the server says of itself when no request asks: while start-up code runs, between requests.
 #[derive(Debug, Default)]
 pub struct ServerFacts {
     pub texts: Vec<(Text, Vec<u8>)>,

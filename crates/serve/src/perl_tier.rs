@@ -117,7 +117,7 @@ impl PerlTier {
         Ok(found)
     }
 
-    /// `old`: named by the directive of mod_perl 1, which a module of its generation was written for.
+    /// `old`: named by the directive of mod_perl 1.
     fn run_sub(
         &mut self,
         name: &Arc<str>,

@@ -78,7 +78,8 @@ pub(super) fn read(
 ) -> Result<(Config, Vec<Notice>), Vec<ConfigError>> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     // Perl code may change the current folder, and @INC has this one.
-    let server_root = std::env::current_dir().map_or(folder.to_path_buf(), |d| d.join(folder));
+    let folder: PathBuf = Path::new(".").join(folder).components().collect();
+    let server_root = std::path::absolute(&folder).unwrap_or(folder);
     let mut parser = Parser {
         source,
         lenient: options.lenient,
