@@ -55,6 +55,7 @@ int drom_memory_file(const char *name);
 int drom_second_descriptor(int fd);
 int drom_put_env(const char *name, const char *value);
 
+int drom_speaks_first(pTHX_ const char *name, size_t len, CV *cv);
 SV *drom_request_object(pTHX_ const char *class);
 SV *drom_table_object(pTHX_ uint64_t table, int owned);
 uint64_t drom_request_id(pTHX_ SV *object);

@@ -263,6 +263,11 @@ struct resolve {
     SV *found;
 };
 
+static CV *sub_of(SV *handler)
+{
+    return SvTYPE(handler) == SVt_PVAV ? (CV *)AvARRAY((AV *)handler)[0] : (CV *)handler;
+}
+
 static CV *find_sub(pTHX_ SV *name) { return get_cv(SvPV_nolen(name), SvUTF8(name)); }
 
 /* The attribute `method`, and in mod_perl 1 the prototype ($$), ask for the class as first argument. */
@@ -357,7 +362,15 @@ static void evaluated(pTHX_ body_fn body, void *argument)
     LEAVE;
 }
 
-static void eval_resolve(pTHX_ void *argument) { evaluated(aTHX_ do_resolve, argument); }
+static void judged_resolve(pTHX_ void *argument)
+{
+    struct resolve *want = argument;
+    do_resolve(aTHX_ argument);
+    if (want->found && drom_speaks_first(aTHX_ want->name, want->len, sub_of(want->found)))
+        *want->flags |= DROM_MOD_PERL_1;
+}
+
+static void eval_resolve(pTHX_ void *argument) { evaluated(aTHX_ judged_resolve, argument); }
 
 void *drom_resolve(const char *name, size_t len, int *flags, drom_result *out)
 {
@@ -449,11 +462,6 @@ struct run {
     int flags;
     int status;
 };
-
-static CV *sub_of(SV *handler)
-{
-    return SvTYPE(handler) == SVt_PVAV ? (CV *)AvARRAY((AV *)handler)[0] : (CV *)handler;
-}
 
 /* Where stacks say that a handler was called. CGI::Carp and its like do not count an eval in a file of this
  * name as the user's own, which decides whether fatalsToBrowser shows anything. */
@@ -591,6 +599,11 @@ static void restore(pTHX_ struct kept *kept, int flags)
     go_home(kept->home);
 }
 
+static const char *request_class(int flags)
+{
+    return flags & DROM_MOD_PERL_1 ? "Apache" : "Apache2::RequestRec";
+}
+
 static void forget_pnotes(pTHX)
 {
     SvREFCNT_dec(drom.pnotes);
@@ -607,7 +620,7 @@ void drom_run(void *handler, uint64_t r, int flags, const char *directory, const
     drom.flags = flags;
     drom.timed_out = 0;
     drom.interrupted = 0;
-    drom.request = drom_request_object(aTHX_ flags & DROM_MOD_PERL_1 ? "Apache" : "Apache2::RequestRec");
+    drom.request = drom_request_object(aTHX_ request_class(flags));
     if (keep(aTHX_ &kept, r, flags, directory)) {
         protect(aTHX_ do_run, &run, out);
         PL_curcop = &PL_compiling;
@@ -624,7 +637,7 @@ void drom_run(void *handler, uint64_t r, int flags, const char *directory, const
     out->cleanups = drom.cleanups != NULL;
     if (!out->cleanups) /* else they see them */
         forget_pnotes(aTHX);
-    drom.flags = 0;
+    drom.flags = flags & DROM_MOD_PERL_1; /* for the cleanups */
     if (!out->cleanups)
         drom.current = 0;
 }
@@ -658,7 +671,7 @@ void drom_cleanup(uint64_t r, drom_result *out)
     drom.cleanups = NULL;
     drom.current = r;
     drom.timed_out = 0;
-    drom.request = drom_request_object(aTHX_ "Apache2::RequestRec");
+    drom.request = drom_request_object(aTHX_ request_class(drom.flags));
     protect(aTHX_ do_cleanups, list, out);
     SvREFCNT_dec(list);
     SvREFCNT_dec(drom.request);

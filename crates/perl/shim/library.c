@@ -84,8 +84,26 @@ static OP *pp_require(pTHX)
     return usual_require(aTHX); /* which finds it in %INC by now */
 }
 
+/* As in mod_perl @INC ends with ServerRoot, and with its lib/perl when that is there. */
+static void push_server_root(pTHX)
+{
+    drom_str root = drom.host->text(0, DROM_TEXT_ServerRoot);
+    AV *inc = GvAVn(PL_incgv);
+    Stat_t found;
+    if (!root.ptr || !root.len)
+        return;
+    av_push(inc, drom_sv(aTHX_ root));
+    const char *slash = root.ptr[root.len - 1] == '/' ? "" : "/";
+    SV *lib = newSVpvf("%.*s%slib/perl", (int)root.len, root.ptr, slash);
+    if (PerlLIO_stat(SvPVX(lib), &found) == 0 && S_ISDIR(found.st_mode))
+        av_push(inc, lib);
+    else
+        SvREFCNT_dec(lib);
+}
+
 void drom_boot_library(pTHX)
 {
+    push_server_root(aTHX);
     drom_define(aTHX_ "Drom::Library::INC", xs_module_source, 0);
     hook = sv_bless(newRV_noinc(newSVpvs("drom")), gv_stashpvs("Drom::Library", GV_ADD));
     usual_require = PL_ppaddr[OP_REQUIRE];

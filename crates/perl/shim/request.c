@@ -13,6 +13,31 @@ SV *drom_request_object(pTHX_ const char *class)
     return sv_bless(newRV_noinc(number), gv_stashpv(class, GV_ADD));
 }
 
+/* Whether a handler is written for mod_perl 1: our Perl reads its source. */
+int drom_speaks_first(pTHX_ const char *name, size_t len, CV *cv)
+{
+    CV *judge = get_cv("Drom::FirstGeneration::speaks", 0);
+    int first = 0;
+    dSP;
+    if (!judge)
+        return 0;
+    ENTER;
+    SAVETMPS;
+    PUSHMARK(SP);
+    mXPUSHp(name, len);
+    mXPUSHs(newSVpv(CvFILE(cv) ? CvFILE(cv) : "", 0));
+    PUTBACK;
+    if (call_sv((SV *)judge, G_SCALAR) == 1) {
+        SPAGAIN;
+        SV *said = POPs;
+        first = SvTRUE(said);
+        PUTBACK;
+    }
+    FREETMPS;
+    LEAVE;
+    return first;
+}
+
 uint64_t drom_request_id(pTHX_ SV *object)
 {
     if (SvROK(object)) {
@@ -90,6 +115,15 @@ static XSPROTO(xs_table)
         croak("a method needs an object");
     uint64_t r = self(aTHX_ ST(0));
     ST(0) = sv_2mortal(drom_table_object(aTHX_ drom.host->table(r, XSANY.any_i32), 0));
+    XSRETURN(1);
+}
+
+/* $s->dir_config: what stands outside of all sections, also while a request runs. */
+static XSPROTO(xs_server_vars)
+{
+    dXSARGS;
+    PERL_UNUSED_VAR(items);
+    ST(0) = sv_2mortal(drom_table_object(aTHX_ drom.host->table(0, DROM_TABLE_DirConfig), 0));
     XSRETURN(1);
 }
 
@@ -379,6 +413,7 @@ void drom_boot_request(pTHX)
     drom_define(aTHX_ "Apache2::RequestRec::server", xs_relative, 1);
     drom_define(aTHX_ "Apache2::RequestRec::pool", xs_relative, 2);
     drom_define(aTHX_ "Apache2::Connection::pool", xs_relative, 2);
+    drom_define(aTHX_ "Apache2::ServerRec::dir_config_", xs_server_vars, 0);
     drom_define(aTHX_ "Apache2::RequestRec::pnotes", xs_pnotes, 0);
     drom_define(aTHX_ "Apache2::RequestUtil::request", xs_current, 0);
     drom_define(aTHX_ "Drom::Request::fill_env", xs_fill_env, 0);

@@ -76,6 +76,37 @@ struct Slot(UnsafeCell<Option<Current>>, UnsafeCell<Vec<Vec<u8>>>);
 unsafe impl Sync for Slot {}
 static CURRENT: Slot = Slot(UnsafeCell::new(None), UnsafeCell::new(Vec::new()));
 
+/// What the server says of itself when no request asks: while start-up code runs, between requests.
+#[derive(Debug, Default)]
+pub struct ServerFacts {
+    pub texts: Vec<(Text, Vec<u8>)>,
+    pub numbers: Vec<(Number, i64)>,
+    /// `PerlSetVar` and `PerlAddVar` outside of sections.
+    pub vars: Table,
+}
+
+struct About(UnsafeCell<ServerFacts>);
+// SAFETY: see Slot.
+unsafe impl Sync for About {}
+static SERVER: About = About(UnsafeCell::new(ServerFacts {
+    texts: Vec::new(),
+    numbers: Vec::new(),
+    vars: Table::new(),
+}));
+
+/// From now on Perl finds these in the server's object. Before [`crate::Interpreter::start`], whose
+/// switches may run code.
+pub fn set_server(facts: ServerFacts) {
+    // SAFETY: see Slot.
+    unsafe { *SERVER.0.get() = facts };
+}
+
+/// What is asked of number 0, which is no request, is asked of the server.
+fn server(id: u64) -> Option<&'static mut ServerFacts> {
+    // SAFETY: see Slot; a callback never calls another, so there is one borrow at a time.
+    (id == 0).then(|| unsafe { &mut *SERVER.0.get() })
+}
+
 /// Makes `exchange` the current request while `body` runs.
 pub fn with_exchange<R>(id: u64, exchange: &mut dyn Exchange, body: impl FnOnce() -> R) -> R {
     // SAFETY: the pointer is used by the callbacks below only while `body` runs, during which the
@@ -126,10 +157,12 @@ fn errno_of(result: Result<(), i32>) -> c_int {
 }
 
 extern "C" fn text(r: u64, field: c_int) -> Str {
-    let Some((exchange, field)) = exchange(r).zip(Text::from_index(field)) else {
-        return to_str(None);
-    };
-    to_str(exchange.text(field))
+    let Some(field) = Text::from_index(field) else { return to_str(None) };
+    if let Some(server) = server(r) {
+        let found = server.texts.iter().find(|(known, _)| *known == field);
+        return to_str(found.map(|(_, text)| text.as_slice()));
+    }
+    exchange(r).map_or(to_str(None), |e| to_str(e.text(field)))
 }
 
 extern "C" fn set_text(r: u64, field: c_int, ptr: *const u8, len: usize) {
@@ -141,7 +174,12 @@ extern "C" fn set_text(r: u64, field: c_int, ptr: *const u8, len: usize) {
 }
 
 extern "C" fn number(r: u64, field: c_int) -> i64 {
-    exchange(r).zip(Number::from_index(field)).map_or(0, |(e, f)| e.number(f))
+    let Some(field) = Number::from_index(field) else { return 0 };
+    if let Some(server) = server(r) {
+        let found = server.numbers.iter().find(|(known, _)| *known == field);
+        return found.map_or(0, |(_, number)| *number);
+    }
+    exchange(r).map_or(0, |e| e.number(field))
 }
 
 extern "C" fn set_number(r: u64, field: c_int, value: i64) {
@@ -274,6 +312,9 @@ fn with_table<R>(handle: u64, otherwise: R, body: impl FnOnce(&'static mut Table
         };
     }
     let kind = TableKind::from_index((handle >> 1 & 0x7f) as i32);
+    if let (Some(server), Some(TableKind::DirConfig)) = (server(handle >> 8), kind) {
+        return body(&mut server.vars);
+    }
     match exchange(handle >> 8).zip(kind) {
         Some((exchange, kind)) => body(exchange.table(kind)),
         None => otherwise,

@@ -55,6 +55,16 @@ impl Said {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handler(NonNull<c_void>);
 
+/// What a handler's name means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    pub handler: Handler,
+    /// It wants its class as first argument.
+    pub method: bool,
+    /// Its source speaks the language of mod_perl 1 only.
+    pub mod_perl_1: bool,
+}
+
 /// What a handler finds around it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunFlags {
@@ -145,9 +155,8 @@ impl Interpreter {
         }
     }
 
-    /// Finds the sub that a handler's name means, loading its module when needed. The flag says
-    /// whether it is a method.
-    pub fn resolve(&self, name: &str) -> Result<(Handler, bool), Vec<u8>> {
+    /// Finds the sub that a handler's name means, loading its module when needed.
+    pub fn resolve(&self, name: &str) -> Result<Resolved, Vec<u8>> {
         let mut result = RunResult::empty();
         let mut flags: c_int = 0;
         // SAFETY: `name` lives through the call; this thread owns the interpreter.
@@ -155,7 +164,11 @@ impl Interpreter {
             (self.shim.resolve)(name.as_ptr(), name.len(), &raw mut flags, &raw mut result)
         };
         match NonNull::new(found) {
-            Some(found) => Ok((Handler(found), flags & 16 != 0)),
+            Some(found) => Ok(Resolved {
+                handler: Handler(found),
+                method: flags & 16 != 0,
+                mod_perl_1: flags & 8 != 0,
+            }),
             None => Err(result.error_text()),
         }
     }

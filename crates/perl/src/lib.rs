@@ -13,6 +13,7 @@ mod table;
 pub mod zygote;
 
 pub use exchange::{Command, Exchange, Number, TableKind, Text};
-pub use interpreter::{Call, End, Handler, Interpreter, Outcome, RunFlags, Source};
+pub use host::{ServerFacts, set_server};
+pub use interpreter::{Call, End, Handler, Interpreter, Outcome, Resolved, RunFlags, Source};
 pub use shim::{Unavailable, available, load};
 pub use table::Table;

@@ -22,6 +22,11 @@ struct Span {
 
 impl Table {
     #[must_use]
+    pub const fn new() -> Self {
+        Self { text: Vec::new(), entries: Vec::new() }
+    }
+
+    #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }

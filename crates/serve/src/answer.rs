@@ -6,7 +6,7 @@ use crate::{
     config::ErrorDocument,
     error_page,
     files::ALLOW,
-    http::{DateCache, ResponseHead, status_text},
+    http::{DateCache, ResponseHead, response::http_date, status_text},
     request::{Because, Next, Request},
 };
 
@@ -48,6 +48,10 @@ pub fn write_head(request: &mut Request, wire: &mut Vec<u8>) {
         request.keep = false;
         request.framing = Framing::UntilClose;
         return;
+    }
+    if request.no_cache && request.headers_out.get(b"Expires").is_none() {
+        let now = http_date(request.wall_s);
+        request.headers_out.set(b"Expires", now.as_bytes());
     }
     let reason = reason(request);
     let head = ResponseHead {
@@ -143,9 +147,11 @@ fn error_with(request: &mut Request, status: u16, document: Option<ErrorDocument
         .then(|| request.headers_out.get(b"Location").map(<[u8]>::to_vec));
     let mapped = request.mapped.take();
     let allow = request.headers_out.get(b"Allow").map(<[u8]>::to_vec);
+    let status_line = request.status_line.take(); // its words count if its number is the status
     request.forget_answer();
     request.mapped = mapped;
     request.status = status;
+    request.status_line = status_line;
     if let Some(location) = location.flatten() {
         request.headers_out.set(b"Location", &location);
     }
@@ -154,6 +160,7 @@ fn error_with(request: &mut Request, status: u16, document: Option<ErrorDocument
     }
     match document {
         Some(ErrorDocument::Local(path)) if request.redirects == 0 => {
+            request.status_line = None;
             return Next::Redirect(path.into_bytes(), Because::Error);
         }
         Some(ErrorDocument::Url(url)) => {

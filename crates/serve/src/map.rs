@@ -429,7 +429,7 @@ fn directory(name: &[u8]) -> &[u8] {
 fn is_indifferent(handler: &HandlerKind) -> bool {
     match handler {
         HandlerKind::PerlScript { handlers } | HandlerKind::ModPerl { handlers } => {
-            handlers.iter().all(|h| matches!(h, PerlHandler::Sub(_)))
+            handlers.iter().all(|h| !matches!(h, PerlHandler::Script(_)))
         }
         _ => false,
     }

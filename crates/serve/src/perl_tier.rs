@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use drom_perl::{Call, End, Handler, Interpreter, Outcome, RunFlags, Source};
+use drom_perl::{Call, End, Handler, Interpreter, Outcome, Resolved, RunFlags, Source};
 
 use crate::{
     answer::is_known,
@@ -30,7 +30,7 @@ use crate::{
 /// See the module.
 pub struct PerlTier {
     pub interpreter: Interpreter,
-    subs: HashMap<Arc<str>, (Handler, bool)>,
+    subs: HashMap<Arc<str>, Resolved>,
     scripts: HashMap<ScriptFlavour, HashMap<OsString, Script>>,
     next_id: u64,
 }
@@ -68,7 +68,7 @@ impl PerlTier {
         let default =
             if is_script { perl_option::SETUP_ENV | perl_option::GLOBAL_REQUEST } else { 0 };
         let on = |bit| policy.has_perl_option(bit, default);
-        let mut flags = RunFlags {
+        let flags = RunFlags {
             setup_env: on(perl_option::SETUP_ENV),
             global_request: on(perl_option::GLOBAL_REQUEST),
             script_io: is_script,
@@ -83,7 +83,8 @@ impl PerlTier {
         for handler in handlers.iter() {
             let outcome = match handler {
                 PerlHandler::Script(flavour) => self.run_script(*flavour, id, flags, request),
-                PerlHandler::Sub(name) => self.run_sub(name, id, &mut flags, request),
+                PerlHandler::Sub(name) => self.run_sub(name, false, id, flags, request),
+                PerlHandler::OldSub(name) => self.run_sub(name, true, id, flags, request),
             };
             let Some(outcome) = outcome else { break };
             cleanups |= outcome.cleanups;
@@ -107,7 +108,7 @@ impl PerlTier {
     }
 
     /// Resolves a handler's name now, so that a wrong one is known at start.
-    pub fn resolve(&mut self, name: &Arc<str>) -> Result<(Handler, bool), String> {
+    pub fn resolve(&mut self, name: &Arc<str>) -> Result<Resolved, String> {
         if let Some(found) = self.subs.get(name) {
             return Ok(*found);
         }
@@ -116,17 +117,20 @@ impl PerlTier {
         Ok(found)
     }
 
+    /// `old`: named by the directive of mod_perl 1.
     fn run_sub(
         &mut self,
         name: &Arc<str>,
+        old: bool,
         id: u64,
-        flags: &mut RunFlags,
+        mut flags: RunFlags,
         request: &mut Request,
     ) -> Option<Outcome> {
         match self.resolve(name) {
-            Ok((handler, method)) => {
+            Ok(Resolved { handler, method, mod_perl_1 }) => {
                 flags.method = method;
-                let call = Call { handler, id, flags: *flags, directory: None, program: None };
+                flags.mod_perl_1 = old && mod_perl_1;
+                let call = Call { handler, id, flags, directory: None, program: None };
                 Some(self.interpreter.run(&call, request))
             }
             Err(why) => {

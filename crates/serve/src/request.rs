@@ -111,7 +111,8 @@ pub struct Request {
     text: Vec<u8>,
     pub content_length: Option<u64>,
     mtime: Option<i64>,
-    no_cache: bool,
+    /// `$r->no_cache(1)`; error pages of the request go by it too.
+    pub no_cache: bool,
 
     /// Body bytes that wait for the head to be decided.
     pub held: Vec<u8>,
@@ -711,7 +712,7 @@ impl Exchange for Request {
             Text::User => self.user = owned,
             Text::AuthType => self.auth_type = owned,
             Text::ContentEncoding => self.content_encoding = owned,
-            Text::StatusLine => self.set_status_line(owned),
+            Text::StatusLine => self.status_line = owned,
             _ => {}
         }
     }
@@ -839,16 +840,20 @@ impl Request {
             Text::ClientPort => self.client.port().to_string().into_bytes(),
             Text::LocalIp => self.local.ip().to_string().into_bytes(),
             Text::LocalPort => self.local.port().to_string().into_bytes(),
-            Text::ServerHostname => self.site.server_name().as_bytes().to_vec(),
-            Text::ServerAdmin => {
-                settings.server_admin.as_deref().unwrap_or("[no address given]").as_bytes().to_vec()
-            }
-            Text::ErrorFname => self.site.error_log_name.as_bytes().to_vec(),
-            Text::ServerRoot => path_text(&settings.server_root),
-            Text::ServerSoftware => self.site.server.as_bytes().to_vec(),
+            Text::ResponseHandlers => self.response_handlers()?.into_bytes(),
             Text::AllowOptions => self.allowed_options().to_string().into_bytes(),
-            _ => return None,
+            _ => return self.site.text(field),
         })
+    }
+
+    fn response_handlers(&self) -> Option<String> {
+        use crate::map::HandlerKind as Kind;
+        match &self.mapped.as_ref()?.handler {
+            Kind::PerlScript { handlers } | Kind::ModPerl { handlers } => {
+                Some(handlers.iter().map(|h| h.name()).collect::<Vec<_>>().join("\0"))
+            }
+            _ => None,
+        }
     }
 
     /// Apache's `OPT_*` bits of what is allowed here.
@@ -880,15 +885,6 @@ impl Request {
         if self.scan.as_ref().is_some_and(HeadScan::is_untouched) {
             self.scan = None;
         }
-    }
-
-    fn set_status_line(&mut self, line: Option<Vec<u8>>) {
-        let code =
-            line.as_deref().and_then(|l| std::str::from_utf8(l.get(..3)?).ok()?.parse().ok());
-        if let Some(code) = code {
-            self.status = code;
-        }
-        self.status_line = line;
     }
 
     fn set_no_cache(&mut self, on: bool) {

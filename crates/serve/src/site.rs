@@ -5,11 +5,13 @@ use std::{
     ffi::OsString,
     fs::OpenOptions,
     net::SocketAddr,
-    os::fd::AsRawFd,
+    os::{fd::AsRawFd, unix::ffi::OsStrExt},
     path::Path,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
+
+use drom_perl::{Number, ServerFacts, Table, Text};
 
 use crate::{
     config::{Config, LogLevel, ServerTokens},
@@ -60,6 +62,43 @@ impl Site {
 
     pub fn timeout(&self) -> Duration {
         self.config.server.timeout
+    }
+
+    /// A field of the server's object in Perl. `None`: it is not the same for every request.
+    pub fn text(&self, field: Text) -> Option<Vec<u8>> {
+        let settings = &self.config.server;
+        Some(match field {
+            Text::ServerHostname => self.server_name().into(),
+            Text::ServerAdmin => {
+                settings.server_admin.as_deref().unwrap_or("[no address given]").into()
+            }
+            Text::ErrorFname => self.error_log_name.as_bytes().to_vec(),
+            Text::ServerRoot => settings.server_root.as_os_str().as_bytes().to_vec(),
+            Text::ServerSoftware => self.server.as_bytes().to_vec(),
+            _ => return None,
+        })
+    }
+
+    /// What Perl is told of the server while there is no request.
+    pub fn facts(&self) -> ServerFacts {
+        let fields = [
+            Text::ServerHostname,
+            Text::ServerAdmin,
+            Text::ErrorFname,
+            Text::ServerRoot,
+            Text::ServerSoftware,
+        ];
+        let texts = fields.into_iter().filter_map(|f| Some((f, self.text(f)?))).collect();
+        let port = self.config.server.server_port.unwrap_or(0);
+        let numbers = vec![
+            (Number::Timeout, self.timeout().as_micros() as i64),
+            (Number::Port, i64::from(port)),
+        ];
+        let mut vars = Table::new();
+        for (name, value) in &self.config.base.perl_vars {
+            vars.add(name.as_bytes(), value.as_bytes());
+        }
+        ServerFacts { texts, numbers, vars }
     }
 }
 

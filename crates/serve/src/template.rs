@@ -228,6 +228,7 @@ fn load(site: &'static Site) -> Result<Option<PerlTier>, String> {
         switches.push("-w".to_owned());
     }
     set_start_env(site);
+    drom_perl::set_server(site.facts());
     let interpreter = Interpreter::start(&switches).map_err(|e| no_start(startup, &e))?;
     interpreter.require("Drom::Environment", false).map_err(|text| shown(&text))?;
     interpreter.require("Drom::Startup", false).map_err(|text| shown(&text))?;

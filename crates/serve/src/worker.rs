@@ -115,12 +115,23 @@ pub fn run(setup: Setup, mut perl: Option<PerlTier>) -> i32 {
     }
     crisis::install(slot, site, perl.as_ref().map(|p| p.interpreter.signal_functions()), on_crisis);
     CRISIS.store(std::ptr::from_ref(shared).cast_mut(), Ordering::Release);
+    if let Some(perl) = &perl {
+        child_init(perl, site);
+    }
     start_helper(shared, site);
     slot.set_state(State::Ready);
     site.log_error(LogLevel::Debug, None, "core", "a worker is ready");
     serve(shared, site, slot, perl.as_mut());
     end_perl(shared, perl.as_ref());
     0
+}
+
+/// `PerlChildInitHandler`, as start-up code pushed it; `PerlChildExitHandler` becomes an END block.
+fn child_init(perl: &PerlTier, site: &Site) {
+    if let Err(text) = perl.interpreter.require("Drom::Child::Begin", false) {
+        let text = String::from_utf8_lossy(&text);
+        site.log_error(LogLevel::Error, None, "perl", &format!("PerlChildInitHandler: {text}"));
+    }
 }
 
 /// Runs the END blocks. The helper ends the process when they do not end.

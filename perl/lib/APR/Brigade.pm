@@ -1,12 +1,13 @@
 package APR::Brigade;
-# Not supported: loading it says so at once, rather than a handler failing later.
+# Lists of pieces of a filtered response: there are no filters.
 use strict;
 use warnings;
 
+use Drom::Absent ();
+
 our $VERSION = '2.000012';
 
-require Carp;
-Carp::croak('APR::Brigade: not supported by this server; print in the handler');
+Drom::Absent::all(__PACKAGE__, 'print in the handler');
 
 1;
 
@@ -16,11 +17,12 @@ APR::Brigade - lists of pieces of a filtered response (not supported)
 
 =head1 SYNOPSIS
 
-    eval { require APR::Brigade };
+    use APR::Brigade ();
+    eval { APR::Brigade->new };
     print $@;
 
 =head1 DESCRIPTION
 
-Dies when it is loaded, with a message that says what to do instead.
+Can be loaded. Whatever is called dies with a message that says what to do instead.
 
 =cut

@@ -1,12 +1,13 @@
 package APR::Socket;
-# Not supported: loading it says so at once, rather than a handler failing later.
+# The socket of a client, which is the event loop's.
 use strict;
 use warnings;
 
+use Drom::Absent ();
+
 our $VERSION = '2.000012';
 
-require Carp;
-Carp::croak('APR::Socket: not supported by this server; read and write on $r');
+Drom::Absent::all(__PACKAGE__, 'read and write on $r');
 
 1;
 
@@ -16,11 +17,12 @@ APR::Socket - the socket of a client (not supported)
 
 =head1 SYNOPSIS
 
-    eval { require APR::Socket };
+    use APR::Socket ();
+    eval { APR::Socket->fileno };
     print $@;
 
 =head1 DESCRIPTION
 
-Dies when it is loaded, with a message that says what to do instead.
+Can be loaded. Whatever is called dies with a message that says what to do instead.
 
 =cut

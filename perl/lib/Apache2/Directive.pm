@@ -1,13 +1,13 @@
 package Apache2::Directive;
-# Not supported: loading it says so at once, rather than a handler failing later.
+# The tree of directives, which Perl does not see.
 use strict;
 use warnings;
 
+use Drom::Absent ();
+
 our $VERSION = '2.000012';
 
-require Carp;
-Carp::croak('Apache2::Directive: not supported by this server; '
-    . 'keep settings in PerlSetVar and ask $r->dir_config');
+Drom::Absent::all(__PACKAGE__, 'keep settings in PerlSetVar and ask $r->dir_config');
 
 1;
 
@@ -17,11 +17,12 @@ Apache2::Directive - the tree of directives (not supported)
 
 =head1 SYNOPSIS
 
-    eval { require Apache2::Directive };
+    use Apache2::Directive ();
+    eval { Apache2::Directive::conftree() };
     print $@;
 
 =head1 DESCRIPTION
 
-Dies when it is loaded, with a message that says what to do instead.
+Can be loaded. Whatever is called dies with a message that says what to do instead.
 
 =cut

@@ -1,12 +1,21 @@
 package Apache2::Filter;
-# Not supported: loading it says so at once, rather than a handler failing later.
+# Filters: there are none, but a class of filters can be loaded.
 use strict;
 use warnings;
 
+use Drom::Absent ();
+
 our $VERSION = '2.000012';
 
-require Carp;
-Carp::croak('Filters: not supported by this server; change the output in the handler that makes it');
+# sub handler : FilterRequestHandler { ... }
+sub MODIFY_CODE_ATTRIBUTES {
+    my (undef, undef, @names) = @_;
+    return grep { !/^Filter(?:Request|Connection|Init|HasInit)/ } @names;
+}
+
+Drom::Absent::all(__PACKAGE__, 'change the output in the handler that makes it');
+Drom::Absent::methods('Apache2::Connection', 'change the output in the handler that makes it',
+    qw(add_input_filter add_output_filter input_filters output_filters));
 
 1;
 
@@ -16,11 +25,12 @@ Apache2::Filter - filters (not supported)
 
 =head1 SYNOPSIS
 
-    eval { require Apache2::Filter };
+    use Apache2::Filter ();
+    eval { Apache2::Filter->read };
     print $@;
 
 =head1 DESCRIPTION
 
-Dies when it is loaded, with a message that says what to do instead.
+Can be loaded. Whatever is called dies with a message that says what to do instead.
 
 =cut

@@ -1,26 +1,28 @@
 package Apache2::PerlSections;
-# Not supported: loading it says so at once, rather than a handler failing later.
+# <Perl> sections: the configuration is no code.
 use strict;
 use warnings;
 
+use Drom::Absent ();
+
 our $VERSION = '2.000012';
 
-require Carp;
-Carp::croak('<Perl> sections: not supported by this server; write directives, or load code with PerlRequire');
+Drom::Absent::all(__PACKAGE__, 'move the code to a file and PerlRequire that');
 
 1;
 
 =head1 NAME
 
-Apache2::PerlSections - configuration written in Perl (not supported)
+Apache2::PerlSections - <Perl> sections (not supported)
 
 =head1 SYNOPSIS
 
-    eval { require Apache2::PerlSections };
+    use Apache2::PerlSections ();
+    eval { Apache2::PerlSections->dump };
     print $@;
 
 =head1 DESCRIPTION
 
-Dies when it is loaded, with a message that says what to do instead.
+Can be loaded. Whatever is called dies with a message that says what to do instead.
 
 =cut

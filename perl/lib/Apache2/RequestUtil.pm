@@ -111,8 +111,9 @@ sub set_handlers {
 
 sub get_handlers {
     my ($r, $phase) = @_;
-    cleanup_phase($phase, 'get_handlers');
-    return [@{Drom::Request::values_of($r)->{cleanup_handlers} || []}];
+    return [@{Drom::Request::values_of($r)->{cleanup_handlers} || []}] if $phase =~ /^(?:Perl)?CleanupHandler$/;
+    return undef unless $phase =~ /^(?:Perl)?(?:Response)?Handler$/;
+    return [map { callable($_) } split /\0/, $r->response_handlers_ // ''];
 }
 
 sub cleanup_phase {
@@ -142,6 +143,7 @@ sub run_cleanups {
 sub callable {
     my ($code) = @_;
     return $code if ref $code;
+    return eval $code || die $@ if $code =~ /^sub\b/;
     my ($class, $method) = $code =~ /^(.+)->(\w+)$/;
     if ($class) {
         load($class);
@@ -184,6 +186,7 @@ dir_config get_handlers get_server_name get_server_port get_status_line is_initi
 is_perl_option_enabled location_merge no_cache pnotes psignature push_handlers server_root_relative
 set_basic_credentials set_handlers slurp_filename>.
 
-Only PerlCleanupHandler can be pushed, set and asked for while a request runs.
+Only PerlCleanupHandler can be pushed and set while a request runs. C<get_handlers> knows it and
+PerlResponseHandler, also by the name PerlHandler; for the others there are none.
 
 =cut

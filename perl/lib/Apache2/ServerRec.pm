@@ -34,20 +34,36 @@ sub is_perl_option_enabled {
     return $option =~ /^(?:Enable|Autoload)$/ ? 1 : 0;
 }
 
-# PerlSetVar of the place in force; between requests there is none.
-sub dir_config {
-    my ($s, @entry) = @_;
-    my $r = Drom::Request::current();
-    my $table = $r ? $r->dir_config_ : APR::Table::make();
-    return Apache2::RequestRec::table_call($table, @entry);
+# PerlSetVar outside of all sections; what a section says is $r's to know.
+sub dir_config { my $s = shift; return Apache2::RequestRec::table_call($s->dir_config_, @_) }
+
+sub push_handlers {
+    my (undef, $phase, $code) = @_;
+    my $list = Drom::Child::handlers($phase) // return phase_refused('push_handlers', $phase);
+    push @$list, ref $code eq 'ARRAY' ? @$code : $code;
+    return 1;
 }
 
-sub push_handlers { return phase_refused('push_handlers', @_) }
-sub set_handlers { return phase_refused('set_handlers', @_) }
-sub get_handlers { return phase_refused('get_handlers', @_) }
+sub set_handlers {
+    my ($s, $phase, $code) = @_;
+    my $list = Drom::Child::handlers($phase) // return phase_refused('set_handlers', $phase);
+    @$list = ();
+    return defined $code ? $s->push_handlers($phase, $code) : 1;
+}
 
+sub get_handlers {
+    my (undef, $phase) = @_;
+    my $list = Drom::Child::handlers($phase);
+    return $list && @$list ? [map { Apache2::RequestRec::callable($_) } @$list] : undef;
+}
+
+# A handler that would never run may be the one that keeps people out: no start without it. What no version
+# of Apache knows is ignored, as there.
 sub phase_refused {
-    my ($method, undef, $phase) = @_;
+    my ($method, $phase) = @_;
+    return 0 unless $phase =~ /^(?:Perl)?(?:PostReadRequest|Trans|MapToStorage|HeaderParser|Init|Access|Authen|
+        Authz|Type|Fixup|Response|Log|Cleanup|OpenLogs|PostConfig|PreConnection|ProcessConnection|
+        InputFilter|OutputFilter|)Handler\z/x;
     Drom::Request::unsupported("$method($phase) on the server", 'name the handler in the configuration');
 }
 
@@ -75,6 +91,8 @@ Apache2::ServerRec - the server that answers
 =head1 DESCRIPTION
 
 C<dir_config error_fname is_virtual log log_error port process server_admin server_hostname timeout warn>.
-Handlers cannot be added to a running server.
+C<push_handlers>, C<set_handlers> and C<get_handlers> take PerlChildInitHandler and PerlChildExitHandler: start-up
+code pushes them, each worker runs them when it starts and before its END blocks. They get a pool, which ends with
+the worker, and the server. Handlers of other phases are refused.
 
 =cut

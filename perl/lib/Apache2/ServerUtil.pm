@@ -7,18 +7,25 @@ our $VERSION = '2.000012';
 
 sub server { my $none = 0; return bless \$none, 'Apache2::ServerRec' }
 
-sub server_root {
-    my $root = server()->server_root;
-    return $root // $ENV{DROM_SERVER_ROOT} // '/';
-}
+sub server_root { return server()->server_root // '/' }
 
-# (path) or (pool, path)
+# (path) or (pool, path); the folder itself ends with a slash, as APR has it.
 sub server_root_relative {
     my $path = @_ > 1 ? $_[1] : ref $_[0] ? undef : $_[0];
-    return server_root() unless length($path // '');
-    return $path if $path =~ m{^/};
-    (my $root = server_root()) =~ s{/+$}{};
-    return "$root/$path";
+    $path //= '';
+    return without_dots($path =~ m{^/} ? $path : server_root() . "/$path");
+}
+
+# The same path without . and .. and doubled slashes.
+sub without_dots {
+    my ($path) = @_;
+    my @parts;
+    for my $part (grep { length && $_ ne '.' } split m{/}, $path) {
+        if ($part eq '..') { pop @parts }
+        else { push @parts, $part }
+    }
+    my $end = @parts && $path =~ m{/\.{0,2}\z} ? '/' : '';
+    return '/' . join('/', @parts) . $end;
 }
 
 sub get_server_version { return server()->server_software // 'Drom' }

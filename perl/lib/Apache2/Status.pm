@@ -1,26 +1,32 @@
 package Apache2::Status;
-# Not supported: loading it says so at once, rather than a handler failing later.
+# The status page of an interpreter.
 use strict;
 use warnings;
 
+use Drom::Absent ();
+
 our $VERSION = '2.000012';
 
-require Carp;
-Carp::croak('Apache2::Status: not supported by this server; see the status page of the server');
+# Modules add their page when they are loaded.
+sub menu_item { return }
+sub handler { Drom::Request::unsupported('Apache2::Status', 'see the status page of the server') }
+
+Drom::Absent::all(__PACKAGE__, 'see the status page of the server');
 
 1;
 
 =head1 NAME
 
-Apache2::Status - pages about the interpreter (not supported)
+Apache2::Status - the status page of an interpreter (not supported)
 
 =head1 SYNOPSIS
 
-    eval { require Apache2::Status };
+    use Apache2::Status ();
+    eval { Apache2::Status->handler };
     print $@;
 
 =head1 DESCRIPTION
 
-Dies when it is loaded, with a message that says what to do instead.
+Can be loaded. Whatever is called dies with a message that says what to do instead.
 
 =cut

@@ -8,6 +8,36 @@ use Drom::Request ();
 
 our $VERSION = '2.000012';
 
+my $SECOND = qr/\b(?:Apache2|APR|ModPerl)::|\bmod_perl2\b|\bMOD_PERL_API_VERSION\b|\bmod_perl::VERSION\b/;
+
+# Whether a handler was written for mod_perl 1 alone: nothing in its source is of the second generation, or
+# asks which one this is. Called once for each handler, with the name from the configuration and the file of
+# its sub; what counts in the end is whether the directive of mod_perl 1 named it, too.
+sub speaks {
+    my ($name, $file) = @_;
+    return code_of($name) !~ $SECOND if $name =~ /^sub\b/;
+    (my $module = $name =~ s/->.*//sr . '.pm') =~ s{::}{/}g;
+    my %file = map { $_ => 1 } grep { defined && -f } $file, $INC{$module};
+    return !grep { code_of(text_of($_)) =~ $SECOND } keys %file;
+}
+
+sub text_of {
+    my ($file) = @_;
+    open my $handle, '<', $file or return '';
+    local $/;
+    return scalar(<$handle>) // '';
+}
+
+# Without documentation and comments that have a line of their own.
+sub code_of {
+    my ($text) = @_;
+    $text =~ s/^__(?:END|DATA)__\b.*//ms;
+    $text =~ s/^=[a-zA-Z].*?(?:^=cut\b.*?$|\z)//gms;
+    $text =~ s/^\s*#.*$//gm;
+    $text =~ s/\bApache2::compat\b//g;
+    return $text;
+}
+
 package Apache2::RequestRec;
 use Carp ();
 
@@ -104,14 +134,25 @@ sub form_text {
     return $text;
 }
 
+sub cgi_var { goto &cgi_env }
+
 package Apache;
 our @ISA = ('Apache2::RequestRec');
 
+sub gensym { require Symbol; return Symbol::gensym() }
+
 sub request { shift; return Apache2::RequestUtil->request(@_) }
 sub server { return ref $_[0] ? $_[0]->SUPER::server : Apache2::ServerUtil::server() }
-sub server_root_relative { return Apache2::ServerUtil::server_root_relative($_[-1]) }
+sub server_root_relative { return Apache2::ServerUtil::server_root_relative($_[1] // '') }
 sub httpd_conf { Drom::Request::unsupported('Apache->httpd_conf', 'use the configuration file') }
 sub exit { shift if @_ && (ref $_[0] || $_[0] eq 'Apache'); return ModPerl::Util::exit($_[0] // 0) }
+
+# Apache 1.3 sends the line as it is, so its number is the status.
+sub status_line {
+    my ($r, @new) = @_;
+    $r->status($1) if @new && ($new[0] // '') =~ /^(\d{3})(?!\d)/;
+    return $r->SUPER::status_line(@new);
+}
 
 # Decoded pairs in list context.
 sub args {
@@ -154,6 +195,7 @@ Drom::FirstGeneration - the methods that only mod_perl 1 has
 =head1 DESCRIPTION
 
 C<args>, C<headers_in>, C<headers_out> and C<err_headers_out> give lists only on objects of the class
-Apache, which scripts under C<Apache::Registry> and C<Apache::PerlRun> get.
+Apache, which scripts under C<Apache::Registry> and C<Apache::PerlRun> get, and handlers that C<PerlHandler>
+names and that were written for mod_perl 1 alone.
 
 =cut

@@ -47,9 +47,14 @@ sub kept {
     return $old;
 }
 
+# Dies with the place in the user's code, not in one of our modules.
 sub unsupported {
     my ($what, $instead) = @_;
-    Carp::croak("$what is not supported by this server" . (defined $instead ? "; $instead" : ''));
+    my ($level, @place) = (0);
+    do { @place = caller $level++ } while @place && $place[1] =~ m{^drom/.*\.pm\z};
+    @place = caller 0 unless @place;
+    my $text = "$what is not supported by this server" . (defined $instead ? "; $instead" : '');
+    die "$text at $place[1] line $place[2].\n";
 }
 
 1;

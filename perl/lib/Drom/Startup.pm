@@ -19,6 +19,7 @@ use Apache2::ServerUtil ();
 use Apache2::SubRequest ();
 use ModPerl::Util ();
 use Drom::FirstGeneration ();
+use Drom::Child ();
 
 our $VERSION = '2.000012';
 

@@ -134,7 +134,7 @@ fn tables_of_the_request() {
         is(join(',', $r->dir_config->get('Title')), 'one,two', 'dir_config all');
         is($r->dir_config('None'), undef, 'dir_config of nothing');
         $r->dir_config(Title => 'three'); is($r->dir_config('title'), 'three', 'dir_config set');
-        is($r->server->dir_config('Title'), 'three', 'dir_config of the server');
+        is($r->server->dir_config('Title'), undef, 'the section is none of the server');
         my %in = %{$r->headers_in}; is($in{'User-Agent'}, 'test/1', 'a copy');
         ok(exists $r->headers_in->{'user-AGENT'}, 'exists'); delete $r->headers_in->{'User-Agent'};
         ok(!exists $r->headers_in->{'user-agent'}, 'delete');
@@ -412,9 +412,9 @@ fn what_is_not_supported_says_so() {
             sub { $r->lookup_uri('/x') }, sub { $r->lookup_file('/x') }, sub { $r->add_output_filter(sub {}) },
             sub { $r->input_filters }, sub { $r->add_config([]) }, sub { Apache2::RequestRec->new },
             sub { $r->internal_fast_redirect('/') }, sub { $r->connection->client_socket },
-            sub { $r->server->push_handlers(PerlChildInitHandler => 'x') }, sub { $r->server->add_config([]) },
-            sub { require Apache2::Filter }, sub { require Apache2::PerlSections }, sub { require APR::Bucket },
-            sub { require Apache2::Status }, sub { require Apache2::Directive },
+            sub { $r->server->push_handlers(PerlAccessHandler => 'x') }, sub { $r->server->add_config([]) },
+            sub { require Apache2::Filter; Apache2::Filter->read }, sub { require APR::Bucket; APR::Bucket::x() },
+            sub { require Apache2::Status; Apache2::Status::handler() },
         ) { dies($call, qr/not supported/, 'a clear error') }
         "#,
         &mut Fake::get("/"),
@@ -1018,7 +1018,7 @@ fn handlers_and_methods() {
         ("Free::sub", "free", -1),
         ("sub { $_[0]->print('anonymous'); 0 }", "anonymous", 0),
     ] {
-        let (handler, method) =
+        let drom_perl::Resolved { handler, method, .. } =
             perl.interpreter.resolve(name).unwrap_or_else(|e| panic!("{name}: {}", text(&e)));
         let mut fake = Fake::get("/");
         let outcome = perl.run(handler, RunFlags { method, ..flags() }, &mut fake);
@@ -1053,7 +1053,7 @@ fn registries_in_perl() {
         ("ModPerl::PerlRun", "run 1", "ModPerl::ROOT::ModPerl::PerlRun::tmp_drom"),
         ("Apache::Registry", "run 2", "Apache::ROOT::reg"),
     ] {
-        let (handler, method) =
+        let drom_perl::Resolved { handler, method, .. } =
             perl.interpreter.resolve(class).unwrap_or_else(|e| panic!("{}", text(&e)));
         for (want, target, status) in [("run 1", "/reg", 0), (second, "/reg?x", 201)] {
             let mut fake = Fake::get(target);
@@ -1072,7 +1072,8 @@ fn registries_in_perl() {
         );
     }
     std::fs::write(&name, "my $x = ;").expect("/tmp is writable");
-    let (handler, method) = perl.interpreter.resolve("ModPerl::PerlRun").expect("it is loaded");
+    let drom_perl::Resolved { handler, method, .. } =
+        perl.interpreter.resolve("ModPerl::PerlRun").expect("it is loaded");
     let mut fake = Fake::get("/");
     fake.set(Text::Filename, &name);
     assert_eq!(

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::catalogue::{self, Apply, Context, Cx, Directive};
 use super::fault::{ConfigError, Fault, Notice, Place};
 use super::lexer::{self, Statement};
-use super::policy::{HandlerName, PerlHandler, Policy};
+use super::policy::{HandlerName, Policy};
 use super::section::{Pattern, Scope, Section};
 use super::settings::PerlStartup;
 use super::source::{Source, expand};
@@ -76,7 +76,10 @@ pub(super) fn read(
     options: &Options,
     source: &dyn Source,
 ) -> Result<(Config, Vec<Notice>), Vec<ConfigError>> {
-    let server_root = path.parent().unwrap_or(Path::new("/")).to_path_buf();
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    // Perl code may change the current folder, and @INC has this one.
+    let folder: PathBuf = Path::new(".").join(folder).components().collect();
+    let server_root = std::path::absolute(&folder).unwrap_or(folder);
     let mut parser = Parser {
         source,
         lenient: options.lenient,
@@ -487,11 +490,7 @@ fn wants_cgi(config: &Config) -> bool {
 fn handlers_named(config: &Config) -> HashSet<String> {
     let handlers =
         config.policies().filter_map(|p| p.perl_handlers.as_ref()).flat_map(|h| h.iter());
-    let name = |handler: &PerlHandler| match handler {
-        PerlHandler::Script(flavour) => flavour.class().to_string(),
-        PerlHandler::Sub(name) => name.to_string(),
-    };
-    handlers.map(name).collect()
+    handlers.map(|handler| handler.name().to_owned()).collect()
 }
 
 /// `mod_perl.c`, `perl_module` and `perl` all mean one module.

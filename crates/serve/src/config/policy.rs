@@ -73,9 +73,29 @@ pub enum PerlHandler {
     Script(ScriptFlavour),
     /// A package with a `handler` sub, a full sub name, `Class->method`, or `sub { … }` text.
     Sub(Arc<str>),
+    /// The same, named by `PerlHandler`, the directive of mod_perl 1.
+    OldSub(Arc<str>),
 }
 
 impl PerlHandler {
+    /// As it was written.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            PerlHandler::Script(flavour) => flavour.class(),
+            PerlHandler::Sub(name) | PerlHandler::OldSub(name) => name,
+        }
+    }
+
+    /// Reads an argument of `PerlHandler`.
+    #[must_use]
+    pub fn parse_old(text: &str) -> PerlHandler {
+        match PerlHandler::parse(text) {
+            PerlHandler::Sub(name) => PerlHandler::OldSub(name),
+            script => script,
+        }
+    }
+
     /// Reads a handler as written; `Class->handler` and `Class::handler` of a script family are it
     /// too.
     #[must_use]

@@ -163,7 +163,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         Both,
         "",
         "What answers under `perl-script` and `modperl`.",
-        response_handler,
+        |cx, a| add_handlers(cx, a, PerlHandler::parse),
     ),
     set(
         "PerlHandler",
@@ -171,8 +171,8 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         "handler …",
         Both,
         "",
-        "The old name of PerlResponseHandler.",
-        response_handler,
+        "The old name of PerlResponseHandler: a handler of mod_perl 1 gets its own kind of $r.",
+        |cx, a| add_handlers(cx, a, PerlHandler::parse_old),
     ),
     set(
         "PerlTaintCheck",
@@ -262,11 +262,14 @@ fn perl_options(cx: &mut Cx, args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn response_handler(cx: &mut Cx, args: &[String]) -> Result<(), String> {
+fn add_handlers(
+    cx: &mut Cx,
+    args: &[String],
+    parse: fn(&str) -> PerlHandler,
+) -> Result<(), String> {
     let before = cx.policy.perl_handlers.take();
     let before = before.iter().flat_map(|h| h.iter()).cloned();
-    let all: Arc<[PerlHandler]> =
-        before.chain(args.iter().map(|a| PerlHandler::parse(a))).collect();
+    let all: Arc<[PerlHandler]> = before.chain(args.iter().map(|a| parse(a))).collect();
     cx.policy.perl_handlers = Some(all);
     Ok(())
 }
