@@ -522,3 +522,72 @@ write; write; print \"$% $- $^ $~\\n\";\n"
         }
     }
 }
+
+#[test]
+fn a_status_of_200_with_a_location_elsewhere_is_a_redirect() {
+    let text = cgi("print \"Status: 200 OK\\nLocation: http://a/b\\nX-A: 1\\n\\nbody\\n\";\n");
+    let server = Server::start("", &[("cgi-bin/to.pl", &text), ("perl/to.pl", &text)]);
+    for path in ["/cgi-bin/to.pl", "/registry/to.pl", "/perlrun/to.pl"] {
+        let answer = server.get(path);
+        assert_eq!(answer.status, 302, "{path}: {}", answer.head);
+        assert_eq!(answer.header("Location"), Some("http://a/b"), "{path}");
+        assert_eq!(answer.header("X-A"), Some("1"), "{path}");
+        assert!(answer.text().contains("The document has moved"), "{path}: {}", answer.text());
+        assert!(!answer.text().contains("body\n<"), "{path}: {}", answer.text());
+    }
+}
+
+#[test]
+fn an_nph_script_answers_head_itself() {
+    let said = "HTTP/1.0 202 Yes\r\nX-A: 1\r\n\r\n";
+    let text = cgi(&format!("$| = 1; print \"{}\";\n", said.escape_default()));
+    let files = [("cgi-bin/nph-a.pl", &text[..]), ("perl/nph-a.pl", &text)];
+    let server = Server::start("", &files);
+    for path in ["/cgi-bin/nph-a.pl", "/registry/nph-a.pl", "/perlrun/nph-a.pl"] {
+        let mut client = server.connect();
+        client.send(&format!("HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        let answer = client.answer_to("HEAD").unwrap_or_else(|| panic!("{path}: nothing"));
+        assert_eq!((answer.status, answer.header("X-A")), (202, Some("1")), "{path}");
+        assert!(client.is_closed(), "{path}");
+    }
+}
+
+/// `ModPerl::RegistryCooker` makes a changed status the handler's own result.
+#[test]
+fn a_registry_script_that_only_sets_a_status_gets_the_servers_page() {
+    let redirect = cgi("use CGI; print CGI->new->redirect(-uri => 'http://a/b', \
+        -status => $ENV{QUERY_STRING});\n");
+    let missing = cgi("use CGI; print CGI->new->header(-status => '404 Nope');\n");
+    let spoken = cgi("use CGI; print CGI->new->header(-status => '404 Nope'), \"body\\n\";\n");
+    let gone = cgi("my $r = shift; $r->status(410);\n");
+    let raw = cgi("print \"Status: 404 Nope\\n\\n\";\n");
+    let files = [
+        ("perl/redirect.pl", &redirect[..]),
+        ("perl/missing.pl", &missing),
+        ("perl/spoken.pl", &spoken),
+        ("perl/gone.pl", &gone),
+        ("perl/raw.pl", &raw),
+    ];
+    let server = Server::start("ErrorDocument 410 gone\n", &files);
+    for tier in ["registry", "perlrun"] {
+        for status in [301, 302, 303, 307] {
+            let answer = server.get(&format!("/{tier}/redirect.pl?{status}"));
+            assert_eq!(answer.status, status, "{}", answer.head);
+            assert_eq!(answer.header("Location"), Some("http://a/b"));
+            assert_eq!(answer.header("Content-Type"), Some("text/html; charset=iso-8859-1"));
+            assert!(answer.text().contains("<a href=\"http://a/b\">here</a>"), "{}", answer.text());
+        }
+        let answer = server.get(&format!("/{tier}/missing.pl"));
+        assert!(answer.head.starts_with("HTTP/1.1 404 Nope\r\n"), "{}", answer.head);
+        assert!(answer.text().contains("<title>404 Nope</title>"), "{}", answer.text());
+        assert_eq!(server.get(&format!("/{tier}/spoken.pl")).text(), "body\n");
+        let answer = server.get(&format!("/{tier}/gone.pl"));
+        assert_eq!((answer.status, &answer.text()[..]), (410, "gone"));
+        let answer = server.get(&format!("/{tier}/raw.pl"));
+        assert_eq!(
+            (answer.status, &answer.text()[..]),
+            (404, ""),
+            "as mod_perl, which reads it late"
+        );
+    }
+}

@@ -87,7 +87,8 @@ pub fn finish(request: &mut Request, wire: &mut Vec<u8>) {
             Framing::choose(request.status, length, request.version(), request.is_head());
         write_head(request, wire);
         request.head_sent = true;
-        if !request.is_head() && request.framing != Framing::None {
+        let has_body = !request.is_head() || request.ass_backwards;
+        if has_body && request.framing != Framing::None {
             wire.extend_from_slice(&request.held);
         }
         return;
@@ -143,9 +144,11 @@ fn error_with(request: &mut Request, status: u16, document: Option<ErrorDocument
         .then(|| request.headers_out.get(b"Location").map(<[u8]>::to_vec));
     let mapped = request.mapped.take();
     let allow = request.headers_out.get(b"Allow").map(<[u8]>::to_vec);
+    let line = request.status_line.take();
     request.forget_answer();
     request.mapped = mapped;
     request.status = status;
+    request.status_line = line; // has its say where it is of this status
     if let Some(location) = location.flatten() {
         request.headers_out.set(b"Location", &location);
     }
@@ -192,12 +195,14 @@ fn standard_page(request: &mut Request) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let location = request.headers_out.get(b"Location").map(text).unwrap_or_default();
     let method = text(&request.method);
+    let reason = reason(request).map(|words| text(&words));
     let settings = &request.site.config.server;
     let detail = error_page::Detail {
         method: &method,
         location: &location,
         admin: settings.server_admin.as_deref().unwrap_or("[no address given]"),
         signature: "",
+        reason: reason.as_deref(),
     };
     let page = error_page::html(request.status, &detail);
     request.content_type = Some(b"text/html; charset=iso-8859-1".to_vec());

@@ -19,6 +19,8 @@ pub struct Detail<'a> {
     pub admin: &'a str,
     /// The line under the page (`ServerSignature`); empty for none.
     pub signature: &'a str,
+    /// The script's own words for the status.
+    pub reason: Option<&'a str>,
 }
 
 /// What answers an error.
@@ -49,7 +51,7 @@ pub fn answer(policy: &Policy, status: u16) -> ErrorAnswer<'_> {
 /// The standard page of a status.
 #[must_use]
 pub fn html(status: u16, detail: &Detail) -> String {
-    let title = status_text(status);
+    let title = detail.reason.map_or_else(|| status_text(status).to_owned(), escape);
     let mut page = format!(
         "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \
          \"http://www.w3.org/TR/html4/strict.dtd\">\n<html><head>\n<title>{status} \

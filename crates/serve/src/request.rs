@@ -117,6 +117,8 @@ pub struct Request {
     pub held: Vec<u8>,
     pub scan: Option<HeadScan>,
     pub bad_head: Option<BadHead>,
+    /// The head came out of what was printed.
+    pub printed_head: bool,
     pub head_sent: bool,
     pub ass_backwards: bool,
     /// The conditions of the request were not met: what the script prints goes nowhere.
@@ -187,6 +189,7 @@ impl Request {
             held: Vec::new(),
             scan: None,
             bad_head: None,
+            printed_head: false,
             head_sent: false,
             ass_backwards: false,
             is_mute: false,
@@ -261,6 +264,7 @@ impl Request {
         self.held.clear();
         self.scan = None;
         self.bad_head = None;
+        self.printed_head = false;
         self.is_mute = false;
         self.mapped = None;
         self.next = Next::Finish;
@@ -491,6 +495,7 @@ impl Request {
             }
             Some(Ok((head, rest))) => {
                 self.scan = None;
+                self.printed_head = true;
                 self.take_script_head(head);
                 self.write_body(rest)
             }
@@ -522,7 +527,8 @@ impl Request {
                 if !location.is_empty() {
                     self.headers_out.set(b"Location", &location);
                 }
-                if !had_status && self.status == 200 {
+                // As in Apache also when the script says so of its 200 itself.
+                if self.status == 200 && self.headers_out.get(b"Location").is_some() {
                     self.next = Next::Error(302);
                 }
             }
@@ -773,7 +779,10 @@ impl Exchange for Request {
     }
 
     fn flush(&mut self) -> Result<(), i32> {
-        if self.scan.is_some() || (self.held.is_empty() && self.head_sent) || self.is_head() {
+        if self.scan.is_some() || (self.held.is_empty() && self.head_sent) {
+            return Ok(());
+        }
+        if self.is_head() && !self.ass_backwards {
             return Ok(());
         }
         self.push_held()
