@@ -457,6 +457,14 @@ impl Request {
         self.site.log_error(level, Some(self.client), "core", text);
     }
 
+    /// Why a file is refused, with its name.
+    pub fn note_file(&mut self, why: &str) {
+        if self.site.logs(LogLevel::Error) {
+            let name = String::from_utf8_lossy(self.filename()).into_owned();
+            self.note(LogLevel::Error, &format!("{why}: {name}"));
+        }
+    }
+
     // ---- output --------------------------------------------------------------------------------
 
     /// A piece of the body, or of the script's head while that is being looked for.

@@ -139,7 +139,7 @@ fn run(kind: &Kind, board: Scoreboard, perl: &Perl, fds: [OwnedFd; 3]) -> ! {
     let status = match drom_perl::zygote::run(switches, &perl.inc, &names, &mut zygote) {
         Ok(status) => status,
         Err(why) => {
-            super::spawner::eprintln_line(&format!("drom: {why}"));
+            super::spawner::log_error(&why.to_string());
             1
         }
     };
@@ -280,7 +280,7 @@ pub fn tell_end(board: &Scoreboard, (slot, serial): (u32, u32)) {
 
 pub fn cannot_fork(job: &Job<&[u8]>, error: &std::io::Error) {
     let script = String::from_utf8_lossy(job.script);
-    super::spawner::eprintln_line(&format!("drom: cannot start {script}: {error}"));
+    super::spawner::log_error(&format!("cannot start {script}: {error}"));
 }
 
 /// The server ends. Workers that still read what children print have a moment for that, then no

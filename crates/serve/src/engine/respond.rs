@@ -56,7 +56,7 @@ impl Engine {
             }
             let mapped = request.mapped();
             if !mapped.policy.allows(request.client.ip()) {
-                request.note(LogLevel::Error, "client denied by server configuration");
+                request.note_file("client denied by server configuration");
                 request.next = Next::Error(403);
                 continue;
             }
@@ -70,7 +70,11 @@ impl Engine {
                     return None;
                 }
                 HandlerKind::Static => self.serve_file(index),
-                HandlerKind::Refuse(status) => request.next = Next::Error(*status),
+                HandlerKind::Refuse(status, why) => {
+                    let (status, why) = (*status, *why);
+                    request.note_file(why);
+                    request.next = Next::Error(status);
+                }
                 HandlerKind::NoFile(status) => {
                     let status = *status;
                     request.next = no_file(request, status);
@@ -275,7 +279,12 @@ impl Engine {
                 request.answered = true;
                 Next::Finish
             }
-            Err(status) => Next::Error(status),
+            Err(status) => {
+                if status == 403 {
+                    request.note_file("file permissions deny server access");
+                }
+                Next::Error(status)
+            }
         };
     }
 }

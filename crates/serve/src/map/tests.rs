@@ -103,7 +103,7 @@ fn outcome(mapper: &Mapper, uri: &str, files: &Fake) -> String {
         return "403".to_string();
     }
     match &mapped.handler {
-        HandlerKind::Refuse(status) | HandlerKind::NoFile(status) => status.to_string(),
+        HandlerKind::Refuse(status, _) | HandlerKind::NoFile(status) => status.to_string(),
         HandlerKind::Redirect(to) => format!("301 {}", String::from_utf8_lossy(to)),
         kind => {
             let name = match kind {
