@@ -5,7 +5,10 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use drom_perl::Table;
 
-use crate::{map::HandlerKind, request::Request};
+use crate::{
+    map::{HandlerKind, files::Disk},
+    request::Request,
+};
 
 /// What `MOD_PERL` says: the version whose API is served.
 pub const MOD_PERL: &str = "mod_perl/2.0.12";
@@ -160,9 +163,10 @@ fn cgi(request: &mut Request, env: &mut Table) {
     let info = request.path_info().to_vec();
     if !info.is_empty() {
         env.add(b"PATH_INFO", &info);
-        let root = request.site.config.server.document_root.as_os_str().as_bytes();
-        let root = root.strip_suffix(b"/").unwrap_or(root);
-        env.add(b"PATH_TRANSLATED", &[root, &info].concat());
+        let there = request.site.mapper.map(&info, &Disk);
+        let target = there.target(&Disk);
+        let name = target.filename.as_os_str().as_bytes();
+        env.add(b"PATH_TRANSLATED", &[name, &target.path_info].concat());
     }
 }
 

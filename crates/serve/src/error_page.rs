@@ -21,6 +21,8 @@ pub struct Detail<'a> {
     pub signature: &'a str,
     /// The script's own words for the status.
     pub reason: Option<&'a str>,
+    /// How the error document failed.
+    pub second: Option<u16>,
 }
 
 /// What answers an error.
@@ -59,6 +61,14 @@ pub fn html(status: u16, detail: &Detail) -> String {
          </head><body>\n<h1>{title}</h1>\n{}",
         message(status, detail)
     );
+    if let Some(second) = detail.second {
+        let _ = writeln!(
+            page,
+            "<p>Additionally, a {second} {}\nerror was encountered while trying to use an \
+             ErrorDocument to handle the request.</p>",
+            status_text(second)
+        );
+    }
     if !detail.signature.is_empty() {
         let _ = write!(page, "<hr>\n<address>{}</address>\n", escape(detail.signature));
     }

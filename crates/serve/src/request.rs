@@ -140,6 +140,8 @@ pub struct Request {
     pub tail: Option<Output>,
     /// An error document answers for this status, unless it sets one of its own.
     pub error_status: Option<u16>,
+    /// How that error document failed.
+    pub second_error: Option<u16>,
     pub original: Option<Original>,
     pub head_bytes: u64,
 }
@@ -208,6 +210,7 @@ impl Request {
             file_body: false,
             tail: None,
             error_status: None,
+            second_error: None,
             original: None,
             head_bytes: 0,
         }
@@ -601,9 +604,7 @@ impl Request {
         let mut wire = std::mem::take(&mut self.wire);
         wire.clear();
         if !self.head_sent {
-            if !(100..1000).contains(&self.status) {
-                self.status = 500;
-            }
+            self.is_mute = answer::check_head(self);
             self.framing = answer::streaming(self);
             answer::write_head(self, &mut wire);
             self.head_sent = true;

@@ -466,7 +466,9 @@ fn redirect(request: &mut Request, to: &[u8], because: Because) {
     let env = crate::environment::redirected(request, status);
     request.forget_answer();
     request.forget_env();
-    request.error_status = (status >= 400).then_some(status);
+    if because == Because::Error {
+        request.error_status = Some(status);
+    }
     request.redirects += 1;
     request.redirect_env = env;
     if because == Because::Location {
