@@ -170,6 +170,9 @@ fn cgi(request: &mut Request, env: &mut Table) {
     }
 }
 
+/// Apache's `M_INVALID`.
+pub const METHOD_UNKNOWN: i64 = 26;
+
 /// Apache's numbers of the methods (`M_GET` and so on); unknown methods share `M_INVALID`.
 pub fn method_number(method: &[u8]) -> i64 {
     const METHODS: [&[u8]; 26] = [
@@ -201,7 +204,7 @@ pub fn method_number(method: &[u8]) -> i64 {
         b"MERGE",
     ];
     let method = if method == b"HEAD" { b"GET" } else { method };
-    METHODS.iter().position(|m| *m == method).map_or(26, |i| i as i64)
+    METHODS.iter().position(|m| *m == method).map_or(METHOD_UNKNOWN, |i| i as i64)
 }
 
 #[cfg(test)]

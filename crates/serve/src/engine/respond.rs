@@ -55,7 +55,7 @@ impl Engine {
                 return None;
             }
             let mapped = request.mapped();
-            if !mapped.policy.allows(request.client.ip()) {
+            if !mapped.policy.allows(request.client.ip(), &request.method) {
                 request.note_file("client denied by server configuration");
                 request.next = Next::Error(403);
                 continue;
