@@ -96,6 +96,7 @@ fn a_crash_of_what_a_script_forked_is_not_the_workers() {
 #[test]
 fn what_is_refused_is_in_the_error_log_with_its_file() {
     let script = format!("#!/usr/bin/perl\n{PLAIN} print 1;\n");
+    // SAFETY: asks who runs this.
     let is_root = unsafe { libc::geteuid() } == 0;
     let user = if is_root { "User nobody\nGroup nogroup\n" } else { "" };
     let config = "LogLevel error\n<Directory {}/htdocs>\nAddHandler cgi-script .cgi\n\

@@ -318,7 +318,8 @@ fn logs_that_cannot_be_written_stop_nothing() {
     assert_eq!(server.terminate(), Some(0));
 }
 
-/// Workers have a thread beside their first. What the spawner asks perl at its start has not, and ends.
+/// Workers have a thread beside their first. What the spawner starts to ask perl something has not,
+/// and ends.
 fn workers_of(server: &Server) -> Vec<i32> {
     let threads =
         |pid: &i32| std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, |d| d.count());
@@ -421,7 +422,8 @@ fn a_hangup_for_every_process_is_one_reload() {
 /// `timeout` tells its child and then the whole group.
 #[test]
 fn two_terminates_of_one_moment_are_one() {
-    let slow = "print \"Content-type: text/plain\\n\\n\"; my $u = time + 2; 1 while time < $u; print 'done';\n";
+    let slow = "print \"Content-type: text/plain\\n\\n\"; \
+        my $u = time + 2; 1 while time < $u; print 'done';\n";
     let mut server = Server::start("StartServers 2\n", &[("perl/slow.pl", slow)]);
     let mut client = server.connect();
     client.send("GET /registry/slow.pl HTTP/1.1\r\nHost: x\r\n\r\n");

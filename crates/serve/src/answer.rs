@@ -106,8 +106,8 @@ pub fn finish(request: &mut Request, wire: &mut Vec<u8>) {
     }
 }
 
-/// A handler can set what is no status, or no value of a field: nothing of that goes out, and the answer is
-/// an error page. True then.
+/// A handler can set what is no status, or no value of a field: nothing of that goes out, and the
+/// answer is an error page. True then.
 pub fn check_head(request: &mut Request) -> bool {
     let fields = request.headers_out.iter().chain(request.err_headers_out.iter());
     let typed = request.content_type.as_deref().map(|t| (b"Content-Type".as_slice(), t));
