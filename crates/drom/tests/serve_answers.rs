@@ -522,3 +522,159 @@ write; write; print \"$% $- $^ $~\\n\";\n"
         }
     }
 }
+
+#[test]
+fn a_status_of_200_with_a_location_elsewhere_is_a_redirect() {
+    let text = cgi("print \"Status: 200 OK\\nLocation: http://a/b\\nX-A: 1\\n\\nbody\\n\";\n");
+    let server = Server::start("", &[("cgi-bin/to.pl", &text), ("perl/to.pl", &text)]);
+    for path in ["/cgi-bin/to.pl", "/registry/to.pl", "/perlrun/to.pl"] {
+        let answer = server.get(path);
+        assert_eq!(answer.status, 302, "{path}: {}", answer.head);
+        assert_eq!(answer.header("Location"), Some("http://a/b"), "{path}");
+        assert_eq!(answer.header("X-A"), Some("1"), "{path}");
+        assert!(answer.text().contains("The document has moved"), "{path}: {}", answer.text());
+        assert!(!answer.text().contains("body\n<"), "{path}: {}", answer.text());
+    }
+}
+
+#[test]
+fn an_nph_script_answers_head_itself() {
+    let said = "HTTP/1.0 202 Yes\r\nX-A: 1\r\n\r\n";
+    let text = cgi(&format!("$| = 1; print \"{}\";\n", said.escape_default()));
+    let files = [("cgi-bin/nph-a.pl", &text[..]), ("perl/nph-a.pl", &text)];
+    let server = Server::start("", &files);
+    for path in ["/cgi-bin/nph-a.pl", "/registry/nph-a.pl", "/perlrun/nph-a.pl"] {
+        let mut client = server.connect();
+        client.send(&format!("HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        let answer = client.answer_to("HEAD").unwrap_or_else(|| panic!("{path}: nothing"));
+        assert_eq!((answer.status, answer.header("X-A")), (202, Some("1")), "{path}");
+        assert!(client.is_closed(), "{path}");
+    }
+}
+
+/// `ModPerl::RegistryCooker` makes a changed status the handler's own result.
+#[test]
+fn a_registry_script_that_only_sets_a_status_gets_the_servers_page() {
+    let redirect = cgi("use CGI; print CGI->new->redirect(-uri => 'http://a/b', \
+        -status => $ENV{QUERY_STRING});\n");
+    let missing = cgi("use CGI; print CGI->new->header(-status => '404 Nope');\n");
+    let spoken = cgi("use CGI; print CGI->new->header(-status => '404 Nope'), \"body\\n\";\n");
+    let gone = cgi("my $r = shift; $r->status(410);\n");
+    let raw = cgi("print \"Status: 404 Nope\\n\\n\";\n");
+    let files = [
+        ("perl/redirect.pl", &redirect[..]),
+        ("perl/missing.pl", &missing),
+        ("perl/spoken.pl", &spoken),
+        ("perl/gone.pl", &gone),
+        ("perl/raw.pl", &raw),
+    ];
+    let server = Server::start("ErrorDocument 410 gone\n", &files);
+    for tier in ["registry", "perlrun"] {
+        for status in [301, 302, 303, 307] {
+            let answer = server.get(&format!("/{tier}/redirect.pl?{status}"));
+            assert_eq!(answer.status, status, "{}", answer.head);
+            assert_eq!(answer.header("Location"), Some("http://a/b"));
+            assert_eq!(answer.header("Content-Type"), Some("text/html; charset=iso-8859-1"));
+            assert!(answer.text().contains("<a href=\"http://a/b\">here</a>"), "{}", answer.text());
+        }
+        let answer = server.get(&format!("/{tier}/missing.pl"));
+        assert!(answer.head.starts_with("HTTP/1.1 404 Nope\r\n"), "{}", answer.head);
+        assert!(answer.text().contains("<title>404 Nope</title>"), "{}", answer.text());
+        assert_eq!(server.get(&format!("/{tier}/spoken.pl")).text(), "body\n");
+        let answer = server.get(&format!("/{tier}/gone.pl"));
+        assert_eq!((answer.status, &answer.text()[..]), (410, "gone"));
+        let answer = server.get(&format!("/{tier}/raw.pl"));
+        assert_eq!(
+            (answer.status, &answer.text()[..]),
+            (404, ""),
+            "as mod_perl, which reads it late"
+        );
+    }
+}
+
+/// Apache answers 500 when a field has bytes that none may have.
+#[test]
+fn a_control_character_in_a_field_goes_to_no_client() {
+    let head =
+        |field: &str| cgi(&format!("print \"Content-type: text/plain\\n{field}\\n\\nbody\\n\";\n"));
+    let (one, delete, cookie) =
+        (head("X-A: a\\x01b"), head("X-A: a\\x7f"), head("Set-Cookie: a\\x01"));
+    let (tab, line) = (head("X-A: a\\tb"), head("Status: 200 a\\x01b"));
+    let handler = "package My::Field; use Apache2::RequestRec (); use Apache2::RequestIO ();
+        use APR::Table; sub handler { my $r = shift; $r->content_type('text/plain');
+        $r->headers_out->set('X-A' => \"a\\x01b\"); $r->print('x');
+        if ($r->args) { $r->rflush; $r->print('y' x 100_000) } 0 } 1;\n";
+    let files = [
+        ("cgi-bin/one.pl", &one[..]),
+        ("cgi-bin/delete.pl", &delete),
+        ("cgi-bin/cookie.pl", &cookie),
+        ("cgi-bin/tab.pl", &tab),
+        ("cgi-bin/line.pl", &line),
+        ("perl/one.pl", &one),
+        ("lib/My/Field.pm", handler),
+    ];
+    let config = "<Location /h>\nSetHandler modperl\nPerlResponseHandler My::Field\n</Location>\n";
+    let server = Server::start(config, &files);
+    for path in ["/cgi-bin/one.pl", "/cgi-bin/delete.pl", "/cgi-bin/cookie.pl", "/registry/one.pl"]
+        .iter()
+        .chain(&["/h", "/h?flush"])
+    {
+        let answer = server.get(path);
+        assert_eq!(answer.status, 500, "{path}: {}", answer.head);
+        assert!(answer.text().ends_with("</html>\n"), "{path}: {}", answer.text());
+        assert!(!answer.head.contains('\x01'), "{path}: {}", answer.head);
+    }
+    assert!(server.logged("X-A"));
+    assert_eq!(server.get("/cgi-bin/tab.pl").header("X-A"), Some("a\tb"));
+    assert!(server.get("/cgi-bin/line.pl").head.starts_with("HTTP/1.1 200 OK\r\n"));
+}
+
+#[test]
+fn an_error_document_that_fails_too_is_told_beside_the_first_error() {
+    let fails = cgi("exit 1;\n");
+    let to_none = cgi("print \"Location: /none\\n\\n\";\n");
+    let config = "ErrorDocument 404 /missing.html\nErrorDocument 403 /cgi-bin/fails.pl\n\
+        ErrorDocument 500 /missing.html\n<Location /deny>\nRequire all denied\n</Location>\n";
+    let files = [("cgi-bin/fails.pl", &fails[..]), ("cgi-bin/to_none.pl", &to_none)];
+    let server = Server::start(config, &files);
+    for (path, status, second) in [
+        ("/nothing", 404, "a 404 Not Found"),
+        ("/deny/x", 403, "a 500 Internal Server Error"),
+        ("/cgi-bin/fails.pl", 500, "a 404 Not Found"),
+        ("/cgi-bin/to_none.pl", 404, "a 404 Not Found"),
+    ] {
+        let answer = server.get(path);
+        assert_eq!(answer.status, status, "{path}: {}", answer.text());
+        let words = format!(
+            "<p>Additionally, {second}\nerror was encountered while trying to use an \
+             ErrorDocument to handle the request.</p>\n</body></html>\n"
+        );
+        assert!(answer.text().ends_with(&words), "{path}: {}", answer.text());
+    }
+}
+
+#[test]
+fn a_path_is_translated_as_a_request_for_it_would_be() {
+    let show = cgi(&format!("{PLAIN}print $ENV{{PATH_TRANSLATED}};\n"));
+    let files = [
+        ("cgi-bin/show.pl", &show[..]),
+        ("perl/show.pl", &show),
+        ("htdocs/index.html", "x"),
+        ("htdocs/d/index.html", "x"),
+        ("htdocs/e/other", "x"),
+    ];
+    let server = Server::start("", &files);
+    for (info, file) in [
+        ("/", "htdocs/index.html"),
+        ("/d/", "htdocs/d/index.html"),
+        ("/d", "htdocs/d"),
+        ("/e/", "htdocs/e/"),
+        ("/none/x", "htdocs/none/x"),
+        ("/cgi-bin/show.pl/x", "cgi-bin/show.pl/x"),
+    ] {
+        let want = server.path("").to_str().unwrap().to_owned() + file;
+        for script in ["/cgi-bin/show.pl", "/registry/show.pl"] {
+            assert_eq!(server.get(&format!("{script}{info}")).text(), want, "{script}{info}");
+        }
+    }
+}

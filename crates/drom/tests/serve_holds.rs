@@ -284,6 +284,9 @@ fn time_to_replace(server: &Server, signal: i32) -> Duration {
 fn a_killed_worker_is_replaced_within_50_ms() {
     let config = format!("{WORKERS_2}LogLevel debug\n");
     let server = Server::start(&config, &[("perl/pid.pl", PID), ("perl/stuck.pl", STUCK)]);
+    // The second worker of the start must not be taken for one in place of a killed one.
+    let started = || ready_times(&server.error_log()).len() == 2;
+    assert!(eventually(Duration::from_secs(10), started), "two workers");
     for signal in [libc::SIGKILL, libc::SIGSEGV] {
         // On a busy machine a process waits for a core now and then: the best time is the server's.
         let mut times: Vec<Duration> = Vec::new();

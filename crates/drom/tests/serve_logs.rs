@@ -91,3 +91,58 @@ fn a_crash_of_what_a_script_forked_is_not_the_workers() {
     assert_eq!(lines(&server, "/registry/fork.pl").len(), 4);
     assert!(!server.error_log().contains("worker"), "{}", server.error_log());
 }
+
+/// In Apache's words, each with the file; its module names and AH numbers are not ours.
+#[test]
+fn what_is_refused_is_in_the_error_log_with_its_file() {
+    let script = format!("#!/usr/bin/perl\n{PLAIN} print 1;\n");
+    // SAFETY: asks who runs this.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let user = if is_root { "User nobody\nGroup nogroup\n" } else { "" };
+    let config = "LogLevel error\n<Directory {}/htdocs>\nAddHandler cgi-script .cgi\n\
+        AcceptPathInfo Off\n</Directory>\n<Location /deny>\nRequire ip 10.1\n</Location>\n\
+        <Location /old>\nOrder allow,deny\n</Location>\n";
+    let files = [
+        ("cgi-bin/dir/file", "x"),
+        ("cgi-bin/bare.pl", &script),
+        ("htdocs/off.cgi", &script),
+        ("htdocs/closed.html", "x"),
+        ("htdocs/open.html", "x"),
+        ("htdocs/deny/x.html", "x"),
+        ("htdocs/old/x.html", "x"),
+    ];
+    let server = Server::start(&format!("{user}{config}"), &files);
+    for (file, mode) in [("htdocs/closed.html", 0o000), ("cgi-bin/bare.pl", 0o644)] {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(server.path(file), mode).unwrap();
+    }
+    for (path, status, said, file) in [
+        ("/cgi-bin/none.pl", 404, "script not found or unable to stat", "cgi-bin/none.pl"),
+        ("/cgi-bin/dir/", 403, "attempt to invoke directory as script", "cgi-bin/dir"),
+        ("/off.cgi", 403, "Options ExecCGI is off in this directory", "htdocs/off.cgi"),
+        ("/closed.html", 403, "file permissions deny server access", "htdocs/closed.html"),
+        ("/deny/x.html", 403, "client denied by server configuration", "htdocs/deny/x.html"),
+        ("/deny/none", 403, "client denied by server configuration", "htdocs/deny/none"),
+        ("/old/x.html", 403, "client denied by server configuration", "htdocs/old/x.html"),
+    ] {
+        assert_eq!(server.get(path).status, status, "{path}");
+        let file = server.path(file).to_str().unwrap().to_owned();
+        let line = format!("[client 127.0.0.1:PORT] {said}: {file}");
+        let without_port = |text: &str| {
+            let (before, rest) = text.split_once("127.0.0.1:")?;
+            Some(format!("{before}127.0.0.1:PORT{}", rest.trim_start_matches(char::is_numeric)))
+        };
+        let found = || {
+            let log = server.error_log();
+            log.lines().filter_map(without_port).any(|l| l.contains(&line))
+        };
+        assert!(eventually(Duration::from_secs(5), found), "{line}\n{}", server.error_log());
+    }
+    // A program that cannot be run is said with time and process.
+    assert_eq!(server.get("/cgi-bin/bare.pl").status, 500);
+    let bare = server.path("cgi-bin/bare.pl").to_str().unwrap().to_owned();
+    assert!(server.logged(&format!("cannot run {bare}: Permission denied")));
+    let log = server.error_log();
+    let line = log.lines().find(|l| l.contains("cannot run")).unwrap();
+    assert!(line.starts_with('[') && line.contains("[cgi:error] [pid "), "{line}");
+}

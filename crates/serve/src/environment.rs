@@ -5,7 +5,10 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use drom_perl::Table;
 
-use crate::{map::HandlerKind, request::Request};
+use crate::{
+    map::{HandlerKind, files::Disk},
+    request::Request,
+};
 
 /// What `MOD_PERL` says: the version whose API is served.
 pub const MOD_PERL: &str = "mod_perl/2.0.12";
@@ -160,11 +163,15 @@ fn cgi(request: &mut Request, env: &mut Table) {
     let info = request.path_info().to_vec();
     if !info.is_empty() {
         env.add(b"PATH_INFO", &info);
-        let root = request.site.config.server.document_root.as_os_str().as_bytes();
-        let root = root.strip_suffix(b"/").unwrap_or(root);
-        env.add(b"PATH_TRANSLATED", &[root, &info].concat());
+        let there = request.site.mapper.map(&info, &Disk);
+        let target = there.target(&Disk);
+        let name = target.filename.as_os_str().as_bytes();
+        env.add(b"PATH_TRANSLATED", &[name, &target.path_info].concat());
     }
 }
+
+/// Apache's `M_INVALID`.
+pub const METHOD_UNKNOWN: i64 = 26;
 
 /// Apache's numbers of the methods (`M_GET` and so on); unknown methods share `M_INVALID`.
 pub fn method_number(method: &[u8]) -> i64 {
@@ -197,7 +204,7 @@ pub fn method_number(method: &[u8]) -> i64 {
         b"MERGE",
     ];
     let method = if method == b"HEAD" { b"GET" } else { method };
-    METHODS.iter().position(|m| *m == method).map_or(26, |i| i as i64)
+    METHODS.iter().position(|m| *m == method).map_or(METHOD_UNKNOWN, |i| i as i64)
 }
 
 #[cfg(test)]

@@ -19,6 +19,10 @@ pub struct Detail<'a> {
     pub admin: &'a str,
     /// The line under the page (`ServerSignature`); empty for none.
     pub signature: &'a str,
+    /// The script's own words for the status.
+    pub reason: Option<&'a str>,
+    /// How the error document failed.
+    pub second: Option<u16>,
 }
 
 /// What answers an error.
@@ -49,7 +53,7 @@ pub fn answer(policy: &Policy, status: u16) -> ErrorAnswer<'_> {
 /// The standard page of a status.
 #[must_use]
 pub fn html(status: u16, detail: &Detail) -> String {
-    let title = status_text(status);
+    let title = detail.reason.map_or_else(|| status_text(status).to_owned(), escape);
     let mut page = format!(
         "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \
          \"http://www.w3.org/TR/html4/strict.dtd\">\n<html><head>\n<title>{status} \
@@ -57,6 +61,14 @@ pub fn html(status: u16, detail: &Detail) -> String {
          </head><body>\n<h1>{title}</h1>\n{}",
         message(status, detail)
     );
+    if let Some(second) = detail.second {
+        let _ = writeln!(
+            page,
+            "<p>Additionally, a {second} {}\nerror was encountered while trying to use an \
+             ErrorDocument to handle the request.</p>",
+            status_text(second)
+        );
+    }
     if !detail.signature.is_empty() {
         let _ = write!(page, "<hr>\n<address>{}</address>\n", escape(detail.signature));
     }

@@ -29,6 +29,14 @@ const CACHE_PATH_BYTES: usize = 512;
 /// Deeper paths are looked up on the disk rather than proven independent of it.
 const LAZY_DEPTH: usize = 12;
 
+// Apache's words for what is refused.
+const NO_SEARCH: &str = "search permissions are missing on a component of the path";
+const NO_LINK: &str = "Symbolic link not allowed or link target not accessible";
+const DIRECTORY: &str = "attempt to invoke directory as script";
+const NO_EXEC_CGI: &str = "Options ExecCGI is off in this directory";
+const NO_SCRIPT: &str = "script not found or unable to stat";
+const NO_PATH_INFO: &str = "AcceptPathInfo off disallows user's path";
+
 /// What answers a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HandlerKind {
@@ -41,8 +49,8 @@ pub enum HandlerKind {
     ModPerl {
         handlers: Arc<[PerlHandler]>,
     },
-    /// An error status: 403 or 404.
-    Refuse(u16),
+    /// An error status, 403 or 404, and why, for the error log.
+    Refuse(u16, &'static str),
     /// A file that is missing, or a directory: the status for those who want to read it.
     NoFile(u16),
     /// A directory asked for without its slash: 301 to this path (decoded; the query is to be
@@ -237,12 +245,13 @@ impl Mapper {
         let walked = place.walk(files);
         let (policy, name) = self.policy_of(&place, &walked, uri);
         let linked = self.checks_links && !self.links_allowed(&place, &walked.target, files);
-        let handler = match walked.forbidden || linked {
-            true => HandlerKind::Refuse(403),
-            false => kind(name, &policy),
+        let handler = match (walked.forbidden, linked) {
+            (true, _) => HandlerKind::Refuse(403, NO_SEARCH),
+            (_, true) => HandlerKind::Refuse(403, NO_LINK),
+            _ => kind(name, &policy),
         };
         let is_directory = walked.target.finfo.is_some_and(|s| s.kind == FileKind::Directory);
-        if is_directory && !matches!(handler, HandlerKind::Refuse(_)) {
+        if is_directory && !matches!(handler, HandlerKind::Refuse(..)) {
             return self.directory(uri, files, index, (place, policy, handler, walked.target));
         }
         let handler = judge(handler, &policy, &walked.target, place.script);
@@ -284,7 +293,7 @@ impl Mapper {
         }
         let handler = match handler {
             HandlerKind::Static => HandlerKind::NoFile(403),
-            HandlerKind::CgiScript => HandlerKind::Refuse(403),
+            HandlerKind::CgiScript => HandlerKind::Refuse(403, DIRECTORY),
             perl => perl,
         };
         self.mapped(place, policy, handler, OnceCell::from(target))
@@ -471,18 +480,20 @@ fn judge(handler: HandlerKind, policy: &Policy, target: &Target, script: bool) -
     let beyond = !target.path_info.is_empty();
     let is_file = target.finfo.map(|s| s.kind == FileKind::File);
     match (&handler, is_file) {
-        (HandlerKind::Refuse(_), _) => handler,
+        (HandlerKind::Refuse(..), _) => handler,
         (HandlerKind::CgiScript, _) if !script && !policy.has_option(option::EXEC_CGI) => {
-            HandlerKind::Refuse(403)
+            HandlerKind::Refuse(403, NO_EXEC_CGI)
         }
         (HandlerKind::Static, None) => HandlerKind::NoFile(404),
         (HandlerKind::Static, Some(false)) => HandlerKind::NoFile(403),
         (HandlerKind::Static, _) if beyond && accepts != AcceptPathInfo::On => {
             HandlerKind::NoFile(404)
         }
-        (HandlerKind::CgiScript, None) => HandlerKind::Refuse(404),
-        (HandlerKind::CgiScript, Some(false)) => HandlerKind::Refuse(403),
-        (_, _) if beyond && accepts == AcceptPathInfo::Off => HandlerKind::Refuse(404),
+        (HandlerKind::CgiScript, None) => HandlerKind::Refuse(404, NO_SCRIPT),
+        (HandlerKind::CgiScript, Some(false)) => HandlerKind::Refuse(403, DIRECTORY),
+        (_, _) if beyond && accepts == AcceptPathInfo::Off => {
+            HandlerKind::Refuse(404, NO_PATH_INFO)
+        }
         _ => handler,
     }
 }

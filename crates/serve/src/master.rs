@@ -57,6 +57,8 @@ const SPAWNER_NS: u64 = 200_000_000;
 /// After so many quick ends in a row new workers wait a second each.
 const QUICK_MAX: u32 = 10;
 const STOP_NS: u64 = 40_000_000_000;
+/// `timeout` and service managers tell the master, and then its whole group: that is one order.
+const SAME_SIGNAL_NS: u64 = 500_000_000;
 /// After SIGTERM a CGI child that nobody waits for has this long before SIGKILL.
 const CGI_KILL_NS: u64 = 1_000_000_000;
 
@@ -201,7 +203,10 @@ impl Master {
                 sys::reset_signals();
                 sys::close_all_except(&[setup.jobs.as_raw_fd(), setup.lifeline.as_raw_fd()]);
                 // SAFETY: the master decides what a terminal's signals mean.
-                unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+                unsafe {
+                    libc::signal(libc::SIGINT, libc::SIG_IGN);
+                    libc::signal(libc::SIGHUP, libc::SIG_IGN);
+                }
                 let allowed = user.is_none_or(|u| sys::become_user(&u).is_ok());
                 if allowed {
                     cgi::spawner::run(setup);
@@ -348,6 +353,7 @@ impl Master {
             libc::SIGCHLD => self.reap(),
             libc::SIGHUP | libc::SIGUSR1 => self.reload(),
             _ if self.stopping_ns == 0 => self.stop(),
+            _ if clock::monotonic_ns() < self.stopping_ns + SAME_SIGNAL_NS => {}
             _ => self.kill_all(),
         }
     }

@@ -174,7 +174,8 @@ impl PerlTier {
         let call = Call { handler, id, flags, directory, program: Some(&name) };
         let mut outcome = self.interpreter.run(&call, request);
         if let End::Returned(_) | End::Exited(_) = outcome.end {
-            outcome.end = End::Returned(OK); // what a script returns means nothing
+            // What a script returns means nothing.
+            outcome.end = End::Returned(status_alone(request));
         }
         if is_once(flavour) {
             self.forget(flavour, &target.filename);
@@ -286,6 +287,19 @@ fn may_run(
         return Err(Next::Error(403));
     }
     Ok(())
+}
+
+/// A script that set a status and printed nothing leaves the answer to the server, as in mod_perl.
+/// Not one whose status was read from what it printed: mod_perl reads that when the script is over.
+fn status_alone(request: &Request) -> i32 {
+    let silent = !request.head_sent && request.body_sent == 0 && !request.printed_head;
+    let open =
+        request.next == Next::Finish && request.scan.as_ref().is_none_or(HeadScan::is_untouched);
+    match request.status {
+        ..300 => OK, // no page says more than that
+        status if silent && open => i32::from(status),
+        _ => OK,
+    }
 }
 
 /// Takes what a handler left. True when the next handler of the list is to run.

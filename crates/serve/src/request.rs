@@ -118,6 +118,8 @@ pub struct Request {
     pub held: Vec<u8>,
     pub scan: Option<HeadScan>,
     pub bad_head: Option<BadHead>,
+    /// The head came out of what was printed.
+    pub printed_head: bool,
     pub head_sent: bool,
     pub ass_backwards: bool,
     /// The conditions of the request were not met: what the script prints goes nowhere.
@@ -139,6 +141,8 @@ pub struct Request {
     pub tail: Option<Output>,
     /// An error document answers for this status, unless it sets one of its own.
     pub error_status: Option<u16>,
+    /// How that error document failed.
+    pub second_error: Option<u16>,
     pub original: Option<Original>,
     pub head_bytes: u64,
 }
@@ -188,6 +192,7 @@ impl Request {
             held: Vec::new(),
             scan: None,
             bad_head: None,
+            printed_head: false,
             head_sent: false,
             ass_backwards: false,
             is_mute: false,
@@ -206,6 +211,7 @@ impl Request {
             file_body: false,
             tail: None,
             error_status: None,
+            second_error: None,
             original: None,
             head_bytes: 0,
         }
@@ -262,6 +268,7 @@ impl Request {
         self.held.clear();
         self.scan = None;
         self.bad_head = None;
+        self.printed_head = false;
         self.is_mute = false;
         self.mapped = None;
         self.next = Next::Finish;
@@ -454,6 +461,14 @@ impl Request {
         self.site.log_error(level, Some(self.client), "core", text);
     }
 
+    /// Why a file is refused, with its name.
+    pub fn note_file(&mut self, why: &str) {
+        if self.site.logs(LogLevel::Error) {
+            let name = String::from_utf8_lossy(self.filename()).into_owned();
+            self.note(LogLevel::Error, &format!("{why}: {name}"));
+        }
+    }
+
     // ---- output --------------------------------------------------------------------------------
 
     /// A piece of the body, or of the script's head while that is being looked for.
@@ -492,6 +507,7 @@ impl Request {
             }
             Some(Ok((head, rest))) => {
                 self.scan = None;
+                self.printed_head = true;
                 self.take_script_head(head);
                 self.write_body(rest)
             }
@@ -523,7 +539,8 @@ impl Request {
                 if !location.is_empty() {
                     self.headers_out.set(b"Location", &location);
                 }
-                if !had_status && self.status == 200 {
+                // As in Apache also when the script says so of its 200 itself.
+                if self.status == 200 && self.headers_out.get(b"Location").is_some() {
                     self.next = Next::Error(302);
                 }
             }
@@ -588,9 +605,7 @@ impl Request {
         let mut wire = std::mem::take(&mut self.wire);
         wire.clear();
         if !self.head_sent {
-            if !(100..1000).contains(&self.status) {
-                self.status = 500;
-            }
+            self.is_mute = answer::check_head(self);
             self.framing = answer::streaming(self);
             answer::write_head(self, &mut wire);
             self.head_sent = true;
@@ -774,7 +789,10 @@ impl Exchange for Request {
     }
 
     fn flush(&mut self) -> Result<(), i32> {
-        if self.scan.is_some() || (self.held.is_empty() && self.head_sent) || self.is_head() {
+        if self.scan.is_some() || (self.held.is_empty() && self.head_sent) {
+            return Ok(());
+        }
+        if self.is_head() && !self.ass_backwards {
             return Ok(());
         }
         self.push_held()

@@ -2,6 +2,8 @@
 //!
 //! Pure: bytes in, [`ScriptHead`] out. Used by the CGI tier and by Perl handlers under `ParseHeaders`.
 
+use crate::http;
+
 /// Longest head; a script that prints more without an empty line is broken.
 pub const SCRIPT_HEAD_BYTES_MAX: usize = 256 * 1024;
 
@@ -118,10 +120,18 @@ fn parse_line(line: &[u8]) -> Result<(&[u8], &[u8]), BadHead> {
     let colon = memchr::memchr(b':', line).ok_or_else(bad)?;
     let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
     let token = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
-    if name.is_empty() || !name.iter().all(token) || value.contains(&b'\r') || value.contains(&0) {
+    if name.is_empty() || !name.iter().all(token) || !is_value(name, value) {
         return Err(bad());
     }
     Ok((name, value))
+}
+
+/// The words of a Status are not sent when they cannot be.
+fn is_value(name: &[u8], value: &[u8]) -> bool {
+    match name.eq_ignore_ascii_case(b"Status") {
+        true => !value.contains(&b'\r') && !value.contains(&0),
+        false => http::response::is_value(value),
+    }
 }
 
 /// The number, and the whole as a status line when it can be one. As in Apache, what is no status

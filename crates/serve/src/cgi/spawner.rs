@@ -26,8 +26,9 @@ use super::{
     zygote,
 };
 use crate::{
+    config::LogLevel,
     scoreboard::{CgiSlot, Scoreboard},
-    sys,
+    site, sys,
 };
 
 /// What the spawner is given at its start.
@@ -278,7 +279,7 @@ impl Spawner {
             self.zygotes.retain(|_, link| link.pid() != pid);
             if self.zygotes.len() != before {
                 let how = sys::how_it_ended(status);
-                eprintln_line(&format!("drom: a perl that waits for CGI scripts {how}"));
+                log_error(&format!("a perl that waits for CGI scripts {how}"));
             }
         }
     }
@@ -306,7 +307,7 @@ fn exec_child(board: &Scoreboard, job: &Job<&[u8]>, stdin: RawFd, stdout: RawFd)
     // SAFETY: NULL-terminated arrays of C strings that live until exec or exit.
     unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
     let why = std::io::Error::last_os_error();
-    eprintln_line(&format!("drom: cannot run {}: {why}", show(job.script)));
+    log_error(&format!("cannot run {}: {why}", show(job.script)));
     // SAFETY: ends this child without the parent's exit handlers.
     unsafe { libc::_exit(126) }
 }
@@ -383,7 +384,7 @@ fn loads() -> bool {
             let loaded = drom_perl::load();
             if let Err(why) = &loaded {
                 let text = "CGI scripts are run without a perl that waits for them";
-                eprintln_line(&format!("drom: {text}: {why}"));
+                log_error(&format!("{text}: {why}"));
             }
             sys::exit_now(i32::from(loaded.is_err()))
         }
@@ -406,10 +407,8 @@ fn show(path: &[u8]) -> String {
 }
 
 /// Standard error is the error log here.
-pub fn eprintln_line(text: &str) {
-    use std::io::Write;
-    // A log that cannot be written has nowhere to complain.
-    let _ = writeln!(std::io::stderr(), "{text}");
+pub fn log_error(text: &str) {
+    site::write_stderr(&site::error_line(LogLevel::Error, None, "cgi", text));
 }
 
 #[cfg(test)]

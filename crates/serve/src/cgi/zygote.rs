@@ -112,6 +112,8 @@ pub fn start(
 
 fn run(kind: &Kind, board: Scoreboard, perl: &Perl, fds: [OwnedFd; 3]) -> ! {
     sys::reset_signals();
+    // Also while modules load; a child hears it again.
+    let _ = sys::signal_fd(&[libc::SIGHUP]);
     // Among what the spawner holds are the pipes of the very job that made it start this zygote.
     sys::close_all_except(&fds.each_ref().map(AsRawFd::as_raw_fd));
     let [jobs, report, lifeline] = fds;
@@ -139,7 +141,7 @@ fn run(kind: &Kind, board: Scoreboard, perl: &Perl, fds: [OwnedFd; 3]) -> ! {
     let status = match drom_perl::zygote::run(switches, &perl.inc, &names, &mut zygote) {
         Ok(status) => status,
         Err(why) => {
-            super::spawner::eprintln_line(&format!("drom: {why}"));
+            super::spawner::log_error(&why.to_string());
             1
         }
     };
@@ -167,7 +169,8 @@ impl Wait for ZygoteLoop {
     fn next(&mut self) -> Option<PerlJob> {
         sys::die_with_parent(0);
         // What is sent to the whole group is the master's to understand; children hear it again.
-        let signals = sys::signal_fd(&[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM]).ok()?;
+        let ours = [libc::SIGCHLD, libc::SIGHUP, libc::SIGINT, libc::SIGTERM];
+        let signals = sys::signal_fd(&ours).ok()?;
         let mut children = HashMap::new();
         let mut buffer = vec![0; JOB_BYTES_MAX + 1];
         let (jobs, lifeline) = self.jobs.take()?;
@@ -283,7 +286,7 @@ pub fn tell_end(board: &Scoreboard, (slot, serial): (u32, u32)) {
 
 pub fn cannot_fork(job: &Job<&[u8]>, error: &std::io::Error) {
     let script = String::from_utf8_lossy(job.script);
-    super::spawner::eprintln_line(&format!("drom: cannot start {script}: {error}"));
+    super::spawner::log_error(&format!("cannot start {script}: {error}"));
 }
 
 /// The server ends. Workers that still read what children print have a moment for that, then no

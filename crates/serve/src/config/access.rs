@@ -1,6 +1,6 @@
 //! Who may see a place: `Require` (with `<RequireAll>`, `<RequireAny>`, `<RequireNone>`) and the
-//! older `Order`/`Allow`/`Deny`. Its noun is `Access`; the only fact it asks for is the client's
-//! address. Authentication (`Require user …`) is not here.
+//! older `Order`/`Allow`/`Deny`. Its noun is `Access`; it asks for the client's address and the
+//! method. Authentication (`Require user …`) is not here.
 
 use std::net::IpAddr;
 
@@ -67,21 +67,27 @@ pub enum Require {
     Denied,
     Local,
     Ip(Vec<Network>),
+    Method(Vec<String>),
     Not(Box<Require>),
     All(Vec<Require>),
     Any(Vec<Require>),
 }
 
 impl Require {
-    fn holds(&self, client: IpAddr) -> bool {
+    fn holds(&self, client: IpAddr, method: &[u8]) -> bool {
         match self {
             Require::Granted => true,
             Require::Denied => false,
             Require::Local => is_local(client),
             Require::Ip(networks) => networks.iter().any(|n| n.contains(client)),
-            Require::Not(inner) => !inner.holds(client),
-            Require::All(inner) => inner.iter().all(|r| r.holds(client)),
-            Require::Any(inner) => inner.iter().any(|r| r.holds(client)),
+            // Apache takes HEAD for GET everywhere.
+            Require::Method(names) => {
+                let method = if method == b"HEAD" { b"GET" } else { method };
+                names.iter().any(|name| name.as_bytes() == method)
+            }
+            Require::Not(inner) => !inner.holds(client, method),
+            Require::All(inner) => inner.iter().all(|r| r.holds(client, method)),
+            Require::Any(inner) => inner.iter().any(|r| r.holds(client, method)),
         }
     }
 }
@@ -139,8 +145,9 @@ pub struct Access {
 impl Access {
     /// Whether the client may pass. Nothing said means yes.
     #[must_use]
-    pub fn allows(&self, client: IpAddr) -> bool {
-        let positive = self.require.is_empty() || self.require.iter().any(|r| r.holds(client));
+    pub fn allows(&self, client: IpAddr, method: &[u8]) -> bool {
+        let positive =
+            self.require.is_empty() || self.require.iter().any(|r| r.holds(client, method));
         positive && self.legacy.as_ref().is_none_or(|l| l.allows(client))
     }
 }
@@ -175,9 +182,9 @@ mod tests {
     #[test]
     fn require_lines_are_alternatives() {
         let access = Access { require: vec![Require::Denied, Require::Local], legacy: None };
-        assert!(access.allows(ip("127.9.9.9")) && access.allows(ip("::1")));
-        assert!(!access.allows(ip("10.0.0.1")));
-        assert!(Access::default().allows(ip("10.0.0.1")));
+        assert!(access.allows(ip("127.9.9.9"), b"GET") && access.allows(ip("::1"), b"GET"));
+        assert!(!access.allows(ip("10.0.0.1"), b"GET"));
+        assert!(Access::default().allows(ip("10.0.0.1"), b"GET"));
     }
 
     #[test]
@@ -189,5 +196,14 @@ mod tests {
         let deny_allow = Legacy { allow_first: false, allow: ten(), deny: all() };
         assert!(deny_allow.allows(ip("10.0.0.1")) && !deny_allow.allows(ip("11.0.0.1")));
         assert!(!Legacy { allow_first: true, ..Legacy::default() }.allows(ip("1.1.1.1")));
+    }
+
+    #[test]
+    fn a_method_may_be_required() {
+        let require = vec![Require::Method(vec!["GET".into(), "OPTIONS".into()])];
+        let access = Access { require, legacy: None };
+        let allows = |method: &[u8]| access.allows(ip("10.0.0.1"), method);
+        assert!(allows(b"GET") && allows(b"HEAD") && allows(b"OPTIONS"));
+        assert!(!allows(b"POST") && !allows(b"get"));
     }
 }

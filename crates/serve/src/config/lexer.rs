@@ -95,7 +95,13 @@ fn name_and_args(text: &str) -> Result<(String, Vec<String>), String> {
     if end == 0 {
         return Err("a name is missing".to_string());
     }
-    Ok((text[..end].to_string(), words(&text[end..])?))
+    let (name, args) = (&text[..end], &text[end..]);
+    let args = match words(args) {
+        // The form of Apache 1.3: a text with a quote before it and none behind.
+        Err(_) if name.eq_ignore_ascii_case("ErrorDocument") => words(&format!("{args}\""))?,
+        args => args?,
+    };
+    Ok((name.to_string(), args))
 }
 
 /// Splits arguments as Apache's `ap_getword_conf`: at blanks, quotes group, and inside quotes a

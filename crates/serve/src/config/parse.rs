@@ -256,6 +256,10 @@ impl Parser<'_> {
         Err(Fault::NotHere { name: directive.name.into(), section: name.into(), hint })
     }
 
+    fn in_require_all(&self) -> bool {
+        matches!(self.scope(), Some(Frame::Require { name, .. }) if name == "RequireAll")
+    }
+
     /// The innermost frame that is no mere condition.
     fn scope(&self) -> Option<&Frame> {
         self.stack.iter().rev().find(|f| !matches!(f, Frame::Condition { .. }))
@@ -273,6 +277,7 @@ impl Parser<'_> {
     }
 
     fn set(&mut self, setter: catalogue::Setter, args: &[String]) -> Result<(), String> {
+        let in_require_all = self.in_require_all();
         let mut policy = std::mem::take(self.policy());
         let result = setter(
             &mut Cx {
@@ -283,6 +288,7 @@ impl Parser<'_> {
                 policy: &mut policy,
                 place: &self.place,
                 notices: &mut self.notices,
+                in_require_all,
                 in_section: self.stack.iter().any(|f| matches!(f, Frame::Section { .. })),
                 config_dir: &self.config_dir,
                 source: self.source,
@@ -449,6 +455,20 @@ impl Parser<'_> {
 
     fn keep_require(&mut self, name: &str, scratch: Policy) {
         let inner = scratch.access.map(|a| a.require).unwrap_or_default();
+        let negative = |node: &Require| matches!(node, Require::Not(_));
+        let what = if inner.is_empty() {
+            "contains no Require"
+        } else if name == "RequireAll" && inner.iter().all(negative) {
+            "contains only what refuses, so that nobody may come"
+        } else if name == "RequireNone" && !self.in_require_all() {
+            "has no effect outside of <RequireAll>"
+        } else {
+            ""
+        };
+        if !what.is_empty() {
+            let name = format!("<{name}>");
+            return self.fault(Fault::Argument { name, what: what.to_string() });
+        }
         let node = match name {
             "RequireAll" => Require::All(inner),
             "RequireAny" => Require::Any(inner),

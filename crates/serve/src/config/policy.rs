@@ -342,8 +342,8 @@ impl Policy {
 
     /// Whether a client may see the place. Ask this before the handler.
     #[must_use]
-    pub fn allows(&self, client: IpAddr) -> bool {
-        self.access.as_ref().is_none_or(|access| access.allows(client))
+    pub fn allows(&self, client: IpAddr, method: &[u8]) -> bool {
+        self.access.as_ref().is_none_or(|access| access.allows(client, method))
     }
 
     /// How long a request may run; `None` is no limit, the default.

@@ -163,7 +163,8 @@ fn debian_boilerplate_is_accepted() {
     assert!(notices.iter().any(|n| n.to_string().contains("${APACHE_PID_FILE} is not defined")));
     let access = config.sections[2].policy.access.clone().unwrap();
     assert!(
-        access.allows("10.2.0.1".parse().unwrap()) && !access.allows("10.1.0.1".parse().unwrap())
+        access.allows("10.2.0.1".parse().unwrap(), b"GET")
+            && !access.allows("10.1.0.1".parse().unwrap(), b"GET")
     );
     assert_eq!(config.sections[2].policy.files.len(), 1);
 }
@@ -256,7 +257,7 @@ fn a_folder_needs_no_file() {
         let mut last =
             config.sections.iter().filter(|s| s.is_location(uri) && s.policy.access.is_some());
         last.next_back().is_some_and(|s| {
-            !s.policy.access.as_ref().unwrap().allows("127.0.0.1".parse().unwrap())
+            !s.policy.access.as_ref().unwrap().allows("127.0.0.1".parse().unwrap(), b"GET")
         })
     };
     for uri in ["/.git/config", "/x/.htaccess", "/.well-known/.git", "/perl/.x", "/.wellknown"] {
@@ -265,4 +266,42 @@ fn a_folder_needs_no_file() {
     for uri in ["/index.html", "/.well-known/acme-challenge/abc", "/a.b/c"] {
         assert!(!denied(uri.as_bytes()), "{uri}");
     }
+}
+
+/// What httpd -t says of the same lines.
+#[test]
+fn require_lines_that_decide_nothing_are_faults() {
+    for (lines, what) in [
+        ("Require not ip 10", "no effect outside of <RequireAll>"),
+        ("<RequireAny>\n</RequireAny>", "<RequireAny>: contains no Require"),
+        ("<RequireAll>\n</RequireAll>", "<RequireAll>: contains no Require"),
+        ("<RequireNone>\n</RequireNone>", "<RequireNone>: contains no Require"),
+        ("<RequireAny>\nRequire not ip 10\n</RequireAny>", "no effect outside of <RequireAll>"),
+        ("<RequireAll>\nRequire not ip 10\n</RequireAll>", "contains only what refuses"),
+        ("<RequireNone>\nRequire ip 10\n</RequireNone>", "no effect outside of <RequireAll>"),
+        ("Require method GET FOO", "FOO is no method"),
+        ("CustomLog \"|prog\" common", "no programs"),
+        ("ErrorLog \"|prog\"", "no programs"),
+        ("ErrorLog syslog:local7", "no syslog"),
+    ] {
+        let section = !lines.contains("Log ");
+        let text =
+            if section { format!("<Location /x>\n{lines}\n</Location>\n") } else { lines.into() };
+        let found = errors(&text);
+        assert!(found.iter().any(|e| e.contains(what)), "{lines}: {found:?}");
+    }
+    let all = "<RequireAll>\n<RequireNone>\nRequire method POST PUT\n</RequireNone>\n\
+        Require all granted\n</RequireAll>\n";
+    let config = good(&format!("<Location /x>\n{all}</Location>\n"));
+    let access = config.sections[0].policy.access.clone().unwrap();
+    let client = "10.0.0.1".parse().unwrap();
+    assert!(access.allows(client, b"GET") && !access.allows(client, b"POST"));
+}
+
+#[test]
+fn an_error_document_may_begin_with_one_quote() {
+    let config = good("ErrorDocument 404 \"Not here, sorry\n");
+    let text = ErrorDocument::Text("Not here, sorry".to_string());
+    assert_eq!(config.base.error_documents.get(&404), Some(&text));
+    assert!(!errors("DocumentRoot \"/tmp\n").is_empty());
 }

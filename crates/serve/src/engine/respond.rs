@@ -55,8 +55,8 @@ impl Engine {
                 return None;
             }
             let mapped = request.mapped();
-            if !mapped.policy.allows(request.client.ip()) {
-                request.note(LogLevel::Error, "client denied by server configuration");
+            if !mapped.policy.allows(request.client.ip(), &request.method) {
+                request.note_file("client denied by server configuration");
                 request.next = Next::Error(403);
                 continue;
             }
@@ -70,7 +70,11 @@ impl Engine {
                     return None;
                 }
                 HandlerKind::Static => self.serve_file(index),
-                HandlerKind::Refuse(status) => request.next = Next::Error(*status),
+                HandlerKind::Refuse(status, why) => {
+                    let (status, why) = (*status, *why);
+                    request.note_file(why);
+                    request.next = Next::Error(status);
+                }
                 HandlerKind::NoFile(status) => {
                     let status = *status;
                     request.next = no_file(request, status);
@@ -275,7 +279,12 @@ impl Engine {
                 request.answered = true;
                 Next::Finish
             }
-            Err(status) => Next::Error(status),
+            Err(status) => {
+                if status == 403 {
+                    request.note_file("file permissions deny server access");
+                }
+                Next::Error(status)
+            }
         };
     }
 }
@@ -457,7 +466,9 @@ fn redirect(request: &mut Request, to: &[u8], because: Because) {
     let env = crate::environment::redirected(request, status);
     request.forget_answer();
     request.forget_env();
-    request.error_status = (status >= 400).then_some(status);
+    if because == Because::Error {
+        request.error_status = Some(status);
+    }
     request.redirects += 1;
     request.redirect_env = env;
     if because == Because::Location {

@@ -124,6 +124,11 @@ fn one_line(value: &[u8]) -> &[u8] {
     &value[..end.unwrap_or(value.len())]
 }
 
+/// Whether a field may have this value: no control character but tabs.
+pub fn is_value(value: &[u8]) -> bool {
+    !value.iter().any(|&c| (c < 32 && c != b'\t') || c == 127)
+}
+
 fn is_name(name: &[u8]) -> bool {
     let token = |c: &u8| c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(c);
     !name.is_empty() && name.iter().all(token)

@@ -99,11 +99,11 @@ fn mapper(text: &str) -> Mapper {
 fn outcome(mapper: &Mapper, uri: &str, files: &Fake) -> String {
     let mapped = mapper.map(uri.as_bytes(), files);
     let client = "127.0.0.1".parse().unwrap();
-    if !mapped.policy.allows(client) {
+    if !mapped.policy.allows(client, b"GET") {
         return "403".to_string();
     }
     match &mapped.handler {
-        HandlerKind::Refuse(status) | HandlerKind::NoFile(status) => status.to_string(),
+        HandlerKind::Refuse(status, _) | HandlerKind::NoFile(status) => status.to_string(),
         HandlerKind::Redirect(to) => format!("301 {}", String::from_utf8_lossy(to)),
         kind => {
             let name = match kind {

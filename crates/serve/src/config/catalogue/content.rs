@@ -229,7 +229,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     set(
         "Require",
         (1, MANY),
-        "[not] all granted|all denied|local|ip network …",
+        "[not] all granted|all denied|local|ip network …|method name …",
         Both,
         "all granted",
         "Who may come here; several lines are alternatives.",
@@ -446,6 +446,10 @@ fn error_document(cx: &mut Cx, args: &[String]) -> Result<(), String> {
 }
 
 fn require(cx: &mut Cx, args: &[String]) -> Result<(), String> {
+    if args[0].eq_ignore_ascii_case("not") && !cx.in_require_all {
+        // It could only refuse what an alternative beside it allows. Apache says the same.
+        return Err("\"not\" has no effect outside of <RequireAll>".to_string());
+    }
     let node = match args[0].to_ascii_lowercase().as_str() {
         "not" => Require::Not(Box::new(require_node(&args[1..])?)),
         _ => require_node(args)?,
@@ -463,11 +467,22 @@ fn require_node(args: &[String]) -> Result<Require, String> {
         ["ip", networks @ ..] if !networks.is_empty() => {
             Ok(Require::Ip(networks.iter().map(|n| network(n)).collect::<Result<_, _>>()?))
         }
+        ["method", _, ..] => {
+            Ok(Require::Method(args[1..].iter().map(|m| method(m)).collect::<Result<_, _>>()?))
+        }
         _ => Err(format!(
-            "\"{}\" is not supported; use \"all granted\", \"all denied\", \"local\" or \"ip \
-             network\"",
+            "\"{}\" is not supported; use \"all granted\", \"all denied\", \"local\", \"ip \
+             network\" or \"method name\"",
             args.join(" ")
         )),
+    }
+}
+
+/// As in Apache's list, and in its case.
+fn method(name: &str) -> Result<String, String> {
+    match crate::environment::method_number(name.as_bytes()) == crate::environment::METHOD_UNKNOWN {
+        true => Err(format!("{name} is no method")),
+        false => Ok(name.to_string()),
     }
 }
 

@@ -49,6 +49,8 @@ pub struct Cx<'a> {
     pub place: &'a Place,
     pub notices: &'a mut Vec<Notice>,
     pub in_section: bool,
+    /// Directly inside of `<RequireAll>`.
+    pub in_require_all: bool,
     pub config_dir: &'a Path,
     pub source: &'a dyn Source,
 }

@@ -485,7 +485,11 @@ fn is_directory(cx: &Cx, path: &Path) -> Result<(), String> {
 
 fn error_log(cx: &mut Cx, args: &[String]) -> Result<(), String> {
     if args[0].starts_with(['|']) || args[0].starts_with("syslog") {
-        return Err("only files are supported, no pipes and no syslog".to_string());
+        return Err(
+            "only files are supported, no programs (\"|…\") and no syslog; start Drom with \
+            its standard error at the program, without ErrorLog"
+                .to_string(),
+        );
     }
     cx.server.error_log = (args[0] != "/dev/stderr").then(|| cx.path(&args[0]));
     cx.server.log_places.retain(|(name, ..)| *name != "ErrorLog");
@@ -519,7 +523,11 @@ fn custom_log(cx: &mut Cx, args: &[String]) -> Result<(), String> {
 
 fn push_log(cx: &mut Cx, name: &'static str, file: &str, format: &str) -> Result<(), String> {
     if file.starts_with('|') {
-        return Err("only files are supported, no pipes".to_string());
+        return Err(
+            "only files are supported, no programs (\"|…\"); a program can read a named pipe \
+            or follow the file"
+                .to_string(),
+        );
     }
     if format.contains('%') {
         crate::log::LogFormat::parse(format)?;
