@@ -163,10 +163,7 @@ fn cgi(request: &mut Request, env: &mut Table) {
     let info = request.path_info().to_vec();
     if !info.is_empty() {
         env.add(b"PATH_INFO", &info);
-        let there = request.site.mapper.map(&info, &Disk);
-        let target = there.target(&Disk);
-        let name = target.filename.as_os_str().as_bytes();
-        env.add(b"PATH_TRANSLATED", &[name, &target.path_info].concat());
+        env.add(b"PATH_TRANSLATED", &request.site.mapper.file_of(&info, &Disk));
     }
 }
 

@@ -299,6 +299,18 @@ impl Mapper {
         self.mapped(place, policy, handler, OnceCell::from(target))
     }
 
+    /// The file that a request for this path would lead to, and what is left of the path after it.
+    /// Only the index of a directory is looked for on the disk.
+    #[must_use]
+    pub fn file_of(&self, uri: &[u8], files: &dyn Files) -> Vec<u8> {
+        if !uri.ends_with(b"/") {
+            return self.place(uri).name.clone();
+        }
+        let mapped = self.map(uri, files);
+        let target = mapped.target(files);
+        [target.filename.as_os_str().as_bytes(), &target.path_info].concat()
+    }
+
     fn place(&self, uri: &[u8]) -> Arc<Place> {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = places.get(uri) {

@@ -180,6 +180,22 @@ fn a_location_handler_needs_no_system_call_and_a_file_one() {
 }
 
 #[test]
+fn a_path_is_translated_without_a_look_unless_it_may_be_a_directory() {
+    let (mapper, files) = (mapper(CONFIG), disk());
+    for (uri, file, calls) in [
+        ("/a.txt", "/r/htdocs/a.txt", 0),
+        ("/cgi-bin/env.cgi/more", "/r/cgi/env.cgi/more", 0),
+        ("/none/more", "/r/htdocs/none/more", 0),
+        ("/dir/", "/r/htdocs/dir/index.html", 2),
+        ("/none/", "/r/htdocs/none/", 1),
+    ] {
+        let before = files.calls.get();
+        assert_eq!(mapper.file_of(uri.as_bytes(), &files), file.as_bytes(), "{uri}");
+        assert_eq!(files.calls.get() - before, calls, "{uri}");
+    }
+}
+
+#[test]
 fn a_virtual_place_costs_one_look_until_there_is_something() {
     let text = format!(
         "{CONFIG}<Location /virtual>\nSetHandler perl-script\nPerlHandler My::App\n</Location>\n"
