@@ -35,6 +35,13 @@ void drom_boot_table(pTHX);
 void drom_boot_util(pTHX);
 void drom_hook_processes(void);
 
+/* Runs code that may free Perl's values: what dies or exits in a destructor ends here. */
+void drom_protected(pTHX_ void (*body)(pTHX_ void *), void *argument);
+void drom_free(pTHX_ void *sv);
+
+void drom_inc_keep(pTHX);
+void drom_inc_end(pTHX_ int restore);
+
 void drom_io_register(pTHX);
 void drom_io_open(pTHX);
 void drom_io_close(pTHX);

@@ -159,6 +159,14 @@ static void protect(pTHX_ body_fn body, void *argument, drom_result *out)
     CLEAR_ERRSV();
 }
 
+void drom_protected(pTHX_ body_fn body, void *argument)
+{
+    drom_result ignored;
+    protect(aTHX_ body, argument, &ignored);
+}
+
+void drom_free(pTHX_ void *sv) { SvREFCNT_dec((SV *)sv); }
+
 /* ---- start --------------------------------------------------------------------------------- */
 
 static void boot(pTHX)
@@ -210,6 +218,7 @@ void drom_after_fork(void)
     dTHXa(drom_perl);
     PERL_SET_CONTEXT(my_perl);
     PL_srand_called = FALSE; /* else all workers would roll the same dice */
+    drom_inc_end(aTHX_ 0);
 }
 
 struct require {
@@ -247,6 +256,7 @@ void drom_require(const char *what, size_t len, int is_file, drom_result *out)
     protect(aTHX_ do_require, &want, out);
     FREETMPS;
     LEAVE;
+    drom_inc_end(aTHX_ 0);
 }
 
 /* ---- handlers ------------------------------------------------------------------------------ */
@@ -358,6 +368,7 @@ void *drom_resolve(const char *name, size_t len, int *flags, drom_result *out)
 {
     dTHXa(drom_perl);
     struct resolve want = { name, len, flags, NULL };
+    drom_inc_keep(aTHX);
     protect(aTHX_ eval_resolve, &want, out);
     return want.found;
 }
@@ -413,6 +424,7 @@ void *drom_compile(const drom_source *source, drom_result *out)
     dTHXa(drom_perl);
     struct compile want = { source, NULL, PL_endav };
     int home = -1;
+    drom_inc_keep(aTHX);
     if (source->directory) {
         home = drom_folder();
         if (home < 0) {
@@ -428,6 +440,8 @@ void *drom_compile(const drom_source *source, drom_result *out)
     FREETMPS;
     LEAVE;
     go_home(home);
+    if (!want.found)
+        drom_inc_end(aTHX_ 1);
     return want.found;
 }
 
@@ -547,6 +561,7 @@ static void unname_program(pTHX_ struct kept *kept)
 static int keep(pTHX_ struct kept *kept, uint64_t r, int flags, const char *directory)
 {
     kept->home = -1;
+    drom_inc_keep(aTHX);
     name_program(aTHX_ kept);
     kept->rs = SvREFCNT_inc(PL_rs);
     kept->ors = SvREFCNT_inc(PL_ors_sv);
@@ -583,6 +598,7 @@ static void restore(pTHX_ struct kept *kept, int flags)
     sv_setsv(GvSVn(PL_ofsgv), kept->ofs);
     SvREFCNT_dec(kept->ofs);
     unname_program(aTHX_ kept);
+    drom_inc_end(aTHX_ flags & DROM_SCRIPT_IO);
     go_home(kept->home);
 }
 

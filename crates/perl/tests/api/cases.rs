@@ -11,6 +11,7 @@ use crate::{
 macro_rules! cases {
     ($($name:ident)*) => { vec![$(Case { name: stringify!($name), body: $name }),*] };
 }
+pub(crate) use cases;
 
 pub fn all() -> Vec<Case> {
     cases![
