@@ -105,8 +105,16 @@ static PerlIO_funcs layer = {
 
 void drom_io_register(pTHX) { PerlIO_define_layer(aTHX_ &layer); }
 
-static IO *script_out, *script_in, *server_out, *server_in;
-static GV *default_out;
+/* A standard handle: the server's outside of requests, the request's inside. A script may put anything in its
+ * place (`*STDOUT = *F`, `undef *STDIN`, `*STDERR = *STDOUT{IO}`), so we hold what we come back to. */
+struct standard {
+    GV *gv;
+    GP *body;   /* of the glob; another while a script has its own there */
+    IO *script; /* NULL for STDERR, which stays the server's */
+    IO *server;
+};
+
+static struct standard out, in, err;
 
 static PerlIO *open_stream(pTHX_ const char *mode)
 {
@@ -124,45 +132,97 @@ static void strip_layers(pTHX_ PerlIO *f)
 
 static void ready_out(pTHX)
 {
-    if (!script_out)
-        script_out = newIO();
+    if (!out.script)
+        out.script = newIO();
     if (!out_stream)
         out_stream = open_stream(aTHX_ "w");
     else
         strip_layers(aTHX_ out_stream);
-    IoIFP(script_out) = IoOFP(script_out) = out_stream;
-    IoTYPE(script_out) = IoTYPE_WRONLY;
-    IoFLAGS(script_out) &= ~IOf_FLUSH;
-    IoLINES(script_out) = 0;
+    IoIFP(out.script) = IoOFP(out.script) = out_stream;
+    IoTYPE(out.script) = IoTYPE_WRONLY;
+    IoFLAGS(out.script) = 0;
+    IoLINES(out.script) = 0;
 }
 
 static void ready_in(pTHX)
 {
-    if (!script_in)
-        script_in = newIO();
+    if (!in.script)
+        in.script = newIO();
     if (!in_stream)
         in_stream = open_stream(aTHX_ "r");
     else
         strip_layers(aTHX_ in_stream);
     PerlIO_push(aTHX_ in_stream, PERLIO_FUNCS_CAST(&PerlIO_perlio), "r", NULL);
-    IoIFP(script_in) = in_stream;
-    IoOFP(script_in) = NULL;
-    IoTYPE(script_in) = IoTYPE_RDONLY;
-    IoLINES(script_in) = 0;
+    IoIFP(in.script) = in_stream;
+    IoOFP(in.script) = NULL;
+    IoTYPE(in.script) = IoTYPE_RDONLY;
+    IoFLAGS(in.script) = 0;
+    IoLINES(in.script) = 0;
+}
+
+/* Puts the script's IO into the glob, if it is to have one. */
+static void lend(pTHX_ struct standard *handle, GV *gv)
+{
+    if (handle->gv != gv) { /* the first time, and when a script deleted the name */
+        SvREFCNT_dec(handle->gv);
+        handle->gv = (GV *)SvREFCNT_inc(gv);
+    }
+    handle->body = gp_ref(GvGP(gv));
+    handle->server = GvIOp(gv);
+    if (handle->script)
+        GvIOp(gv) = (IO *)SvREFCNT_inc(handle->script);
+    else
+        SvREFCNT_inc(handle->server);
+}
+
+static void drop_body(pTHX_ void *gv) { gp_free((GV *)gv); }
+
+static void take_back(pTHX_ struct standard *handle)
+{
+    GV *gv = handle->gv;
+    if (LIKELY(GvGP(gv) == handle->body)) {
+        handle->body->gp_refcnt--;
+    } else {
+        drom_protected(aTHX_ drop_body, gv);
+        GvGP_set(gv, handle->body);
+        handle->body->gp_egv = gv;
+    }
+    IO *left = GvIOp(gv);
+    GvIOp(gv) = handle->server;
+    if (LIKELY(left && SvREFCNT(left) > 1))
+        SvREFCNT_dec(left);
+    else
+        drom_protected(aTHX_ drom_free, left);
+}
+
+static void select_out(pTHX_ void *gv) { setdefout((GV *)gv); }
+
+/* A tie, a format, an opendir: what `ready` does not undo. */
+static int is_worn(IO *io)
+{
+    return SvMAGIC(io) || IoDIRP(io) || IoFMT_NAME(io) || IoFMT_GV(io) || IoTOP_NAME(io) || IoTOP_GV(io)
+        || IoPAGE(io) || IoLINES_LEFT(io) || IoPAGE_LEN(io) != 60;
+}
+
+static void replace_worn(pTHX_ struct standard *handle)
+{
+    IO *io = handle->script;
+    if (LIKELY(!is_worn(io)))
+        return;
+    handle->script = NULL;
+    drom_protected(aTHX_ drom_free, io);
 }
 
 void drom_io_open(pTHX)
 {
-    GV *out = gv_fetchpvs("STDOUT", GV_ADD | GV_NOTQUAL, SVt_PVIO);
+    GV *gv = gv_fetchpvs("STDOUT", GV_ADD | GV_NOTQUAL, SVt_PVIO);
     ready_out(aTHX);
     ready_in(aTHX);
-    server_out = GvIOp(out);
-    server_in = GvIOp(PL_stdingv);
-    GvIOp(out) = script_out;
-    GvIOp(PL_stdingv) = script_in;
-    default_out = PL_defoutgv;
-    if (PL_defoutgv != out)
-        setdefout(out);
+    lend(aTHX_ &out, gv);
+    lend(aTHX_ &in, PL_stdingv);
+    lend(aTHX_ &err, PL_stderrgv);
+    if (PL_defoutgv != gv)
+        setdefout(gv);
 }
 
 static int captured = -1; /* the server's descriptor 1 while a system() runs */
@@ -188,23 +248,22 @@ static void leave_stream(pTHX_ IO *io, PerlIO *ours)
 
 void drom_io_close(pTHX)
 {
-    GV *out = gv_fetchpvs("STDOUT", GV_ADD | GV_NOTQUAL, SVt_PVIO);
     end_capture();
     leaving = 1;
-    leave_stream(aTHX_ script_out, out_stream);
-    leave_stream(aTHX_ script_in, in_stream);
+    leave_stream(aTHX_ out.script, out_stream);
+    leave_stream(aTHX_ in.script, in_stream);
     if (out_stream)
         strip_layers(aTHX_ out_stream);
     if (in_stream)
         strip_layers(aTHX_ in_stream);
     leaving = 0;
-    if (GvIOp(out) != script_out) { /* the script replaced the glob: give up our claim on it */
-        SvREFCNT_dec(script_out);
-        script_out = NULL;
-    }
-    GvIOp(out) = server_out;
-    GvIOp(PL_stdingv) = server_in;
-    setdefout(out);
+    if (PL_defoutgv != out.gv) /* it may have been the last to know what the script selected */
+        drom_protected(aTHX_ select_out, out.gv);
+    take_back(aTHX_ &err);
+    take_back(aTHX_ &in);
+    take_back(aTHX_ &out);
+    replace_worn(aTHX_ &out);
+    replace_worn(aTHX_ &in);
 }
 
 /* ---- %ENV ---------------------------------------------------------------------------------- */

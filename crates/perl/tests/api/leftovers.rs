@@ -120,6 +120,10 @@ fn replaced_standard_handles_end_with_the_request() {
         "open OLD, '>&', \\*STDOUT; close STDOUT; open STDOUT, '>&', \\*OLD; print 'back'",
         "*STDIN = *STDOUT; *STDOUT = *Nowhere",
         "my $out = *STDOUT{IO}; undef *STDOUT; print $out 'kept'",
+        "select do { tie *SEL, 'Bye'; \\*{delete $main::{SEL}} }; sub Bye::TIEHANDLE { bless [] }
+            sub Bye::DESTROY { exit 3 }",
+        "delete $main::{STDOUT}",
+        "opendir STDIN, '/'; opendir STDOUT, '/'",
         "*STDOUT = *Made::Out; undef *Made::Out; undef *STDIN; select STDERR; exit",
     ] {
         for _ in 0..2 {
@@ -127,6 +131,10 @@ fn replaced_standard_handles_end_with_the_request() {
             assert_works(&mut perl, script);
         }
     }
+    perl.script("open STDERR, '>&STDOUT' or print 'refused'", &mut Fake::get("/"));
+    let mut fake = Fake::get("/");
+    perl.script("print STDERR 'not for the page'; print 'page'", &mut fake);
+    assert_eq!(fake.shown(), "page");
     perl.check(
         "is(*STDOUT{NAME}, 'STDOUT', 'its name'); ok(fileno(STDERR) == 2, 'STDERR is the log')",
         &mut Fake::get("/"),
