@@ -119,13 +119,6 @@ static void print_sv(pTHX_ uint64_t r, SV *text, STRLEN *sum)
     if (SvROK(text) && !SvAMAGIC(text) && SvTYPE(SvRV(text)) < SVt_PVAV && drom.flags & DROM_MOD_PERL_1)
         text = SvRV(text); /* mod_perl 1 prints what a scalar reference points to */
     const char *bytes = SvPV(text, len);
-    if (SvUTF8(text)) { /* characters above 255 leave as UTF-8, the others as bytes */
-        SV *copy = sv_2mortal(newSVsv(text));
-        if (sv_utf8_downgrade(copy, TRUE))
-            bytes = SvPV(copy, len);
-        else if (ckWARN(WARN_UTF8))
-            Perl_warner(aTHX_ packWARN(WARN_UTF8), "Wide character in print");
-    }
     int failed = drom_print(r, bytes, len);
     if (failed)
         croak("Apache2::RequestIO::print: (%d) %s", failed, Strerror(failed));

@@ -18,6 +18,7 @@ pub fn all() -> Vec<Case> {
         fields_of_the_request
         tables_of_the_request
         reading_and_writing
+        print_sends_the_bytes_of_a_string
         configuration_and_place
         phases
         responses
@@ -171,6 +172,21 @@ fn reading_and_writing() {
     let host = std::fs::read_to_string("/etc/hostname").expect("there is a host name");
     assert_eq!(fake.shown(), format!("abcd007el!{host}"));
     assert_eq!(fake.flushes, [10]);
+}
+
+fn print_sends_the_bytes_of_a_string() {
+    let mut fake = Fake::get("/");
+    Perl::start().check(
+        r#"
+        my ($up, $wide) = ("\xe9", "\x{20ac}"); utf8::upgrade($up);
+        local $SIG{__WARN__} = sub { die @_ };
+        is($r->print($up), 2, 'its bytes'); $r->puts($up); $r->printf('%s', $up); $r->write($up);
+        $r->print("\xe9", $wide); is($r->write($wide), 3, 'all of them');
+        tie *OUT, $r; print OUT $up; untie *OUT;
+        "#,
+        &mut fake,
+    );
+    assert_eq!(fake.output, b"\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xe9\xe2\x82\xac\xe2\x82\xac\xc3\xa9");
 }
 
 fn configuration_and_place() {
