@@ -21,6 +21,7 @@ pub fn all() -> Vec<Case> {
         print_sends_the_bytes_of_a_string
         configuration_and_place
         phases
+        cleanups_run_in_the_order_of_mod_perl
         responses
         conditions
         access
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Case> {
         first_generation_class
         constants
         apr_tables
+        values_of_a_table_are_those_of_their_entries
         apr_pools
         apr_modules
         every_module_loads
@@ -245,6 +247,22 @@ fn phases() {
         &mut Fake::get("/"),
     );
     perl.check("is(join(' ', @main::done), '2', 'set_handlers');", &mut Fake::get("/"));
+}
+
+fn cleanups_run_in_the_order_of_mod_perl() {
+    let mut fake = Fake::get("/");
+    let mut perl = Perl::start();
+    perl.check(
+        r#"
+        our @done = (); my $p = $r->pool; sub to { my $what = shift; sub { push @main::done, $what; 0 } }
+        $p->cleanup_register(to('p1')); $r->push_handlers(PerlCleanupHandler => to('h1'));
+        $p->cleanup_register(sub { push @main::done, "p2$_[0]"; $p->cleanup_register(to('inner')) }, '!');
+        $p->cleanup_register(sub { die 'dead' }); $r->push_handlers(PerlCleanupHandler => to('h2'));
+        "#,
+        &mut fake,
+    );
+    perl.check("is(\"@main::done\", 'h1 h2 p2! inner p1', 'order')", &mut Fake::get("/"));
+    assert!(fake.logged.iter().any(|(_, text)| text.contains("dead")), "{:?}", fake.logged);
 }
 
 fn responses() {
@@ -549,6 +567,27 @@ fn apr_tables() {
         $t->set(bytes => "a\0b\xff"); is($t->get('bytes'), "a\0b\xff", 'bytes');
         require Apache::Table;
         my $old = Apache::Table->new($r, 3); $old->add(k => 'v'); is($old->get('K'), 'v', 'Apache::Table');
+        "#,
+        &mut Fake::get("/"),
+    );
+}
+
+/// What mod_perl gives for the same lines.
+fn values_of_a_table_are_those_of_their_entries() {
+    Perl::start().check(
+        r#"
+        my $t = APR::Table::make($r->pool, 3); $t->add(k => $_) for 1 .. 3; $t->add(b => 9);
+        is(join(' ', values %$t), '1 2 3 9', 'values'); my @all = %$t;
+        is("@all", 'k 1 k 2 k 3 b 9', 'a list'); my %h = %$t; is("$h{k} $h{b}", '3 9', 'a hash');
+        @all = (); push @all, $_ for values %$t; is("@all", '1 2 3 9', 'a loop');
+        @all = (); while (my ($k, $v) = each %$t) { push @all, "$k=$v", $t->{$k} }
+        is("@all", 'k=1 1 k=2 2 k=3 3 b=9 9', 'each'); is($t->{k}, 1, 'the first, outside of it');
+        my @kept = map { \$_ } values %$t; $_ .= 'x' for values %$t;
+        is(join(' ', values %$t), '3x 9x', 'values can be set'); is(${$kept[1]}, 2, 'kept');
+        keys %$t; my ($k) = each %$t; $t->{k} = 5; is($t->{k}, 5, 'set while an iteration stands there');
+        for my $v (values %$t) { $v = 7; is("$v $t->{k}", '7 7', 'set'); last }
+        $r->headers_out->add('X-A' => $_) for 1, 2;
+        is(join(' ', values %{$r->headers_out}), '1 2', 'of the request');
         "#,
         &mut Fake::get("/"),
     );
