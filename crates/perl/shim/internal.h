@@ -17,7 +17,8 @@ typedef struct {
     SV *request;          /* its $r, or NULL */
     HV *pnotes;           /* its pnotes, or NULL */
     HV *outer_env;        /* the process's %ENV while the request has its own, or NULL */
-    AV *cleanups;         /* pairs (code, argument), or NULL */
+    AV *cleanups;         /* pairs (argument, code), the last one runs first; or NULL */
+    SV *cleanup_phase;    /* code that runs PerlCleanupHandlers, before all others; or NULL */
     AV *script_ends;      /* END blocks met while a script compiles, or NULL */
     volatile sig_atomic_t interrupted;
     int timed_out;

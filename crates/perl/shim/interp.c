@@ -219,6 +219,7 @@ void drom_after_fork(void)
     PERL_SET_CONTEXT(my_perl);
     PL_srand_called = FALSE; /* else all workers would roll the same dice */
     drom_inc_end(aTHX_ 0);
+    PL_last_in_gv = NULL; /* start-up code's */
 }
 
 struct require {
@@ -602,6 +603,9 @@ static void restore(pTHX_ struct kept *kept, int flags)
     go_home(kept->home);
 }
 
+/* What "<HANDLE> line 3" in messages and $. speak of. */
+static void forget_last_handle(pTHX) { PL_last_in_gv = NULL; }
+
 static void forget_pnotes(pTHX)
 {
     SvREFCNT_dec(drom.pnotes);
@@ -630,6 +634,7 @@ void drom_run(void *handler, uint64_t r, int flags, const char *directory, const
         out->status = run.status;
     leave_child(aTHX_ out->end == DROM_DIED ? 255 : 0);
     restore(aTHX_ &kept, flags);
+    forget_last_handle(aTHX);
     SvREFCNT_dec(drom.request);
     drom.request = NULL;
     out->cleanups = drom.cleanups != NULL;
@@ -640,43 +645,58 @@ void drom_run(void *handler, uint64_t r, int flags, const char *directory, const
         drom.current = 0;
 }
 
+/* Takes over both references. */
+static void run_cleanup(pTHX_ SV *code, SV *arg)
+{
+    dSP;
+    ENTER;
+    SAVETMPS;
+    sv_2mortal(code);
+    if (arg)
+        sv_2mortal(arg);
+    PUSHMARK(SP);
+    XPUSHs(arg && SvOK(arg) ? arg : drom.request);
+    PUTBACK;
+    call_sv(code, G_VOID | G_DISCARD | G_EVAL);
+    if (SvTRUE(ERRSV)) {
+        STRLEN len;
+        const char *text = SvPV(ERRSV, len);
+        drom.host->log(drom.current, 3, text, len);
+    }
+    FREETMPS;
+    LEAVE;
+}
+
+/* The last one first, and with those that are registered meanwhile, as in APR. */
 static void do_cleanups(pTHX_ void *argument)
 {
-    AV *list = argument;
-    while (av_count(list) >= 2) {
-        SV *code = sv_2mortal(av_shift(list)), *arg = sv_2mortal(av_shift(list));
-        dSP;
-        ENTER;
-        SAVETMPS;
-        PUSHMARK(SP);
-        XPUSHs(SvOK(arg) ? arg : drom.request);
-        PUTBACK;
-        call_sv(code, G_VOID | G_DISCARD | G_EVAL);
-        if (SvTRUE(ERRSV)) {
-            STRLEN len;
-            const char *text = SvPV(ERRSV, len);
-            drom.host->log(drom.current, 3, text, len);
+    PERL_UNUSED_ARG(argument);
+    while (drom.cleanup_phase || av_count(drom.cleanups) >= 2) {
+        SV *code = drom.cleanup_phase, *arg = NULL;
+        drom.cleanup_phase = NULL;
+        if (!code) {
+            code = av_pop(drom.cleanups);
+            arg = av_pop(drom.cleanups);
         }
-        FREETMPS;
-        LEAVE;
+        run_cleanup(aTHX_ code, arg);
     }
 }
 
 void drom_cleanup(uint64_t r, drom_result *out)
 {
     dTHXa(drom_perl);
-    AV *list = drom.cleanups;
-    drom.cleanups = NULL;
     drom.current = r;
     drom.timed_out = 0;
     drom.request = drom_request_object(aTHX_ "Apache2::RequestRec");
-    protect(aTHX_ do_cleanups, list, out);
-    SvREFCNT_dec(list);
+    protect(aTHX_ do_cleanups, NULL, out);
     SvREFCNT_dec(drom.request);
     drom.request = NULL;
     forget_pnotes(aTHX);
-    SvREFCNT_dec(drom.cleanups); /* a cleanup that registers a cleanup: not run, as in APR */
+    forget_last_handle(aTHX);
+    SvREFCNT_dec(drom.cleanups); /* after an exit: the rest is not run */
+    SvREFCNT_dec(drom.cleanup_phase);
     drom.cleanups = NULL;
+    drom.cleanup_phase = NULL;
     drom.current = 0;
 }
 

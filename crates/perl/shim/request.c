@@ -318,8 +318,20 @@ static XSPROTO(xs_cleanup_register) /* ($pool, code [, argument]) */
         croak("usage: $pool->cleanup_register(code [, argument])");
     if (!drom.cleanups)
         drom.cleanups = newAV();
-    av_push(drom.cleanups, newSVsv(ST(1)));
     av_push(drom.cleanups, items > 2 ? newSVsv(ST(2)) : newSV(0));
+    av_push(drom.cleanups, newSVsv(ST(1)));
+    XSRETURN_EMPTY;
+}
+
+static XSPROTO(xs_cleanup_phase) /* (code) */
+{
+    dXSARGS;
+    if (items != 1)
+        croak("usage: cleanup_phase(code)");
+    if (!drom.cleanups)
+        drom.cleanups = newAV();
+    SvREFCNT_dec(drom.cleanup_phase);
+    drom.cleanup_phase = newSVsv(ST(0));
     XSRETURN_EMPTY;
 }
 
@@ -396,6 +408,7 @@ void drom_boot_request(pTHX)
     drom_define(aTHX_ "Drom::Request::fill_env", xs_fill_env, 0);
     drom_define(aTHX_ "Drom::Request::current", xs_current_request, 0);
     drom_define(aTHX_ "APR::Pool::cleanup_register", xs_cleanup_register, 0);
+    drom_define(aTHX_ "Drom::Request::cleanup_phase", xs_cleanup_phase, 0);
     drom_define(aTHX_ "Drom::Request::log", xs_log, 0);
     drom_define(aTHX_ "Drom::Request::command", xs_command, 0);
     drom_define(aTHX_ "Drom::Request::send_file", xs_send_file, 0);

@@ -238,7 +238,7 @@ fn phases() {
     );
     assert_eq!(fake.logged, [(3, "in a cleanup\n".to_owned())]);
     perl.check(
-        "is(join(' ', @main::done), 'one late Apache2::RequestRec still pool arg post', 'cleanups');",
+        "is(join(' ', @main::done), 'one late Apache2::RequestRec still post pool arg', 'cleanups');",
         &mut Fake::get("/"),
     );
     perl.check(
@@ -263,6 +263,14 @@ fn cleanups_run_in_the_order_of_mod_perl() {
     );
     perl.check("is(\"@main::done\", 'h1 h2 p2! inner p1', 'order')", &mut Fake::get("/"));
     assert!(fake.logged.iter().any(|(_, text)| text.contains("dead")), "{:?}", fake.logged);
+    perl.check_as(
+        RunFlags { mod_perl_1: true, ..flags() },
+        "our @done = (); for my $n (1, 2) { $r->register_cleanup(sub { push @main::done, $n }) }",
+        &mut Fake::get("/"),
+    );
+    perl.check("is(\"@main::done\", '1 2', 'of mod_perl 1')", &mut Fake::get("/"));
+    perl.check("$r->pool->cleanup_register(sub { exit 3 })", &mut Fake::get("/"));
+    perl.check("1", &mut Fake::get("/"));
 }
 
 fn responses() {
