@@ -466,13 +466,14 @@ static CV *sub_of(SV *handler)
 }
 
 /* Where stacks say that a handler was called. CGI::Carp and its like do not count an eval in a file of this
- * name as the user's own, which decides whether fatalsToBrowser shows anything. */
+ * name as the user's own, which decides whether fatalsToBrowser shows anything; its prefix of a message is the
+ * last part, under mod_perl "-e". */
 static COP *caller_place(pTHX)
 {
     static COP place;
     if (!CopFILE(&place)) {
         place = PL_compiling;
-        CopFILE_set(&place, "drom/ModPerl/RegistryCooker.pm");
+        CopFILE_set(&place, "drom/ModPerl/RegistryCooker.pm/-e");
         CopSTASH_set(&place, PL_defstash);
         CopLINE_set(&place, 1);
     }

@@ -188,7 +188,10 @@ fn print_sends_the_bytes_of_a_string() {
         "#,
         &mut fake,
     );
-    assert_eq!(fake.output, b"\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xe9\xe2\x82\xac\xe2\x82\xac\xc3\xa9");
+    assert_eq!(
+        fake.output,
+        b"\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xe9\xe2\x82\xac\xe2\x82\xac\xc3\xa9"
+    );
 }
 
 fn configuration_and_place() {
