@@ -473,3 +473,19 @@ fn scripts_have_the_warnings_of_mod_perl() {
     }
     assert!(!log.contains("<DATA>"), "{log}");
 }
+
+#[test]
+fn output_without_headers_begins_after_two_line_ends() {
+    let texts =
+        ["'\\n\\nbody'", "'\\n', '\\nbody'", "'\\n\\n\\nbody'", "'\\nbody'", "'\\n'", "'\\n\\n'"];
+    let texts = texts.map(|text| format!("print {};\n", text.replace('\'', "\"")));
+    let bodies = ["body", "body", "\nbody", "body", "", ""];
+    let server = Server::start("", &[]);
+    for (text, body) in texts.iter().zip(bodies) {
+        server.put("perl/lines.pl", text);
+        let answer = server.get("/perlrun/lines.pl");
+        assert_eq!((answer.status, &answer.text()[..]), (200, body), "{text}");
+    }
+    server.put("perl/flush.pl", "$| = 1; print \"\\n\"; print \"\\nbody\";\n");
+    assert_eq!(server.get("/registry/flush.pl").text(), "\nbody", "what was flushed was the head");
+}
