@@ -28,7 +28,8 @@ fn main() {
 fn build_shim(shim: &Path) -> Result<(), String> {
     let ccopts = embed("ccopts")?;
     let ldopts = embed("ldopts")?;
-    let sources = ["inc.c", "interp.c", "io.c", "request.c", "scarce.c", "table.c", "zygote.c"];
+    let sources =
+        ["children.c", "inc.c", "interp.c", "io.c", "request.c", "scarce.c", "table.c", "zygote.c"];
     let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let output = Command::new(&compiler)
         .args(["-shared", "-fPIC", "-O2", "-std=gnu11", "-fvisibility=hidden", "-Wall", "-Wextra"])

@@ -48,6 +48,8 @@ void drom_io_open(pTHX);
 void drom_io_close(pTHX);
 int drom_print(uint64_t r, const char *bytes, size_t count);
 int drom_flush(uint64_t r);
+ssize_t drom_read(uint64_t r, char *into, size_t room);
+void drom_children_end(pTHX);
 HV *drom_env_own(pTHX_ int copy);
 void drom_env_restore(pTHX);
 void drom_env_fill(pTHX_ HV *env, uint64_t r);

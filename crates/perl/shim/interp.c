@@ -584,6 +584,7 @@ static int keep(pTHX_ struct kept *kept, uint64_t r, int flags, const char *dire
 
 static void restore(pTHX_ struct kept *kept, int flags)
 {
+    drom_children_end(aTHX);
     if (flags & DROM_SCRIPT_IO)
         drom_io_close(aTHX);
     drom_env_restore(aTHX);

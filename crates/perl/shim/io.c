@@ -1,22 +1,11 @@
-/* io.c - STDIN and STDOUT of a script, its %ENV, and what its child processes see of both.
+/* io.c - STDIN and STDOUT of a script and its %ENV. children.c has what its child processes see of both.
  *
  * STDOUT is a PerlIO layer that hands bytes to the host; it has no descriptor (fileno -1), as under
- * mod_perl. %ENV is a plain hash: the usual one calls setenv for each store, seven times the price. What
- * a child process needs is made just before one starts: `environ` from %ENV, and for system() a
- * descriptor 1 whose content becomes part of the answer.
+ * mod_perl. %ENV is a plain hash: the usual one calls setenv for each store, seven times the price; `environ`
+ * is made from it just before a child process starts.
  */
 #include "internal.h"
 #include <perliol.h>
-#include <unistd.h>
-
-/* In the child of a script's fork() the request is the parent's: its sockets are closed here and their numbers
- * may be those of the child's own files by now, so nothing may be sent. */
-int drom_print(uint64_t r, const char *bytes, size_t count)
-{
-    return drom.forked ? 0 : drom.host->print(r, bytes, count);
-}
-
-int drom_flush(uint64_t r) { return drom.forked ? 0 : drom.host->flush(r); }
 
 /* ---- the layer ----------------------------------------------------------------------------- */
 
@@ -51,7 +40,7 @@ static SSize_t layer_write(pTHX_ PerlIO *f, const void *bytes, Size_t count)
 
 static SSize_t layer_read(pTHX_ PerlIO *f, void *into, Size_t room)
 {
-    ssize_t got = drom.current ? drom.host->read(drom.current, into, room) : -EBADF;
+    ssize_t got = drom.current ? drom_read(drom.current, into, room) : -EBADF;
     if (got < 0) {
         errno = (int)-got;
         PerlIOBase(f)->flags |= PERLIO_F_ERROR;
@@ -225,17 +214,6 @@ void drom_io_open(pTHX)
         setdefout(gv);
 }
 
-static int captured = -1; /* the server's descriptor 1 while a system() runs */
-
-static void end_capture(void)
-{
-    if (captured < 0)
-        return;
-    dup2(captured, 1);
-    close(captured);
-    captured = -1;
-}
-
 /* A stream that the script reopened on a file is closed, one that it closed is made anew next time. */
 static void leave_stream(pTHX_ IO *io, PerlIO *ours)
 {
@@ -248,7 +226,6 @@ static void leave_stream(pTHX_ IO *io, PerlIO *ours)
 
 void drom_io_close(pTHX)
 {
-    end_capture();
     leaving = 1;
     leave_stream(aTHX_ out.script, out_stream);
     leave_stream(aTHX_ in.script, in_stream);
@@ -360,89 +337,4 @@ void drom_env_export(pTHX)
         if (drom_put_env(name, SvPV_nolen(value)) != 0)
             croak("Drom: cannot pass %%ENV on to a child: %s", Strerror(errno));
     }
-}
-
-/* ---- child processes ----------------------------------------------------------------------- */
-
-static Perl_ppaddr_t usual_system, usual_exec, usual_backtick, usual_fork, usual_open;
-
-/* Without a place for it the child's output would go where the server's goes. */
-static void begin_capture(pTHX)
-{
-    int file = drom_memory_file("drom-system");
-    captured = file < 0 ? -1 : drom_second_descriptor(1);
-    int why = errno;
-    if (captured >= 0)
-        dup2(file, 1);
-    if (file >= 0)
-        close(file);
-    if (captured < 0)
-        croak("Drom: no room for what a child prints: %s", Strerror(why));
-}
-
-static void answer_captured(void)
-{
-    char bytes[65536];
-    ssize_t got;
-    if (captured < 0)
-        return;
-    lseek(1, 0, SEEK_SET);
-    while ((got = read(1, bytes, sizeof bytes)) > 0)
-        drom_print(drom.current, bytes, got);
-    end_capture();
-}
-
-static OP *pp_system(pTHX)
-{
-    if (!drom.current)
-        return usual_system(aTHX);
-    drom_env_export(aTHX);
-    if (drom.flags & DROM_SCRIPT_IO && !drom.forked)
-        begin_capture(aTHX);
-    OP *next = usual_system(aTHX);
-    answer_captured();
-    return next;
-}
-
-static OP *pp_exec(pTHX)
-{
-    drom_env_export(aTHX);
-    return usual_exec(aTHX);
-}
-
-static OP *pp_backtick(pTHX)
-{
-    drom_env_export(aTHX);
-    return usual_backtick(aTHX);
-}
-
-static OP *pp_open(pTHX)
-{
-    SV **first = PL_stack_base + TOPMARK + 1;
-    if (drom.current && first + 1 <= PL_stack_sp && SvPOK(first[1]) && strchr(SvPVX(first[1]), '|'))
-        drom_env_export(aTHX);
-    return usual_open(aTHX);
-}
-
-/* The child of a script's fork() must never act as a worker: the host closes its sockets here, and
- * drom_run does not return to it (see `protect`). */
-static OP *pp_fork(pTHX)
-{
-    pid_t before = getpid();
-    drom_env_export(aTHX);
-    OP *next = usual_fork(aTHX);
-    if (getpid() != before) {
-        drom.forked = 1;
-        drom.host->command(drom.current, DROM_COMMAND_FORKED, "", 0);
-    }
-    return next;
-}
-
-void drom_hook_processes(void)
-{
-    usual_system = PL_ppaddr[OP_SYSTEM], PL_ppaddr[OP_SYSTEM] = pp_system;
-    usual_exec = PL_ppaddr[OP_EXEC], PL_ppaddr[OP_EXEC] = pp_exec;
-    usual_backtick = PL_ppaddr[OP_BACKTICK], PL_ppaddr[OP_BACKTICK] = pp_backtick;
-    usual_open = PL_ppaddr[OP_OPEN], PL_ppaddr[OP_OPEN] = pp_open;
-    usual_fork = PL_ppaddr[OP_FORK], PL_ppaddr[OP_FORK] = pp_fork;
 }

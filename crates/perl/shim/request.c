@@ -187,7 +187,7 @@ static XSPROTO(xs_read) /* ($r, buffer, length [, offset]) */
         Zero(bytes + old, offset - old, char);
     IV got = 0;
     while (got < want) {
-        ssize_t n = drom.host->read(r, bytes + offset + got, want - got);
+        ssize_t n = drom_read(r, bytes + offset + got, want - got);
         if (n < 0)
             croak("Apache2::RequestIO::read: (%d) %s", (int)-n, Strerror((int)-n));
         if (n == 0)

@@ -54,6 +54,7 @@ pub fn all() -> Vec<Case> {
         environment_is_the_requests_own
         special_variables_end_with_the_request
         child_processes
+        children_print_into_the_answer
         what_is_refused_is_an_error_and_nothing_is_lost
         requests_can_be_interrupted
         end_blocks_of_a_script
@@ -967,14 +968,54 @@ fn child_processes() {
         is(`echo back \$SERVER_PORT`, "back 8080\n", 'backticks');
         open my $p, 'echo pipe |' or die; is(scalar <$p>, "pipe\n", 'a pipe'); close $p;
         my $pid = fork // die; exit 7 unless $pid; waitpid $pid, 0; is($? >> 8, 7, 'a child exits');
-        $pid = fork // die; unless ($pid) { $| = 1; print 'lost'; $r->print('x'); $r->rflush; system 'true'; exit 5 }
-        waitpid $pid, 0; is($? >> 8, 5, 'a child prints to nobody');
+        $pid = fork // die; unless ($pid) { $| = 1; print 'child'; $r->print('x'); $r->rflush; system 'echo y'; exit 5 }
+        waitpid $pid, 0; is($? >> 8, 5, 'a child prints'); print 'c';
         $pid = fork // die; die 'in the child' unless $pid; waitpid $pid, 0; is($? >> 8, 255, 'a child dies');
         system('sh', '-c', 'exit 3'); is($? >> 8, 3, 'a status');
         "#,
         &mut fake,
     );
-    assert_eq!(fake.shown(), "asystem www.example.org\nb");
+    assert_eq!(fake.shown(), "asystem www.example.org\nbchildxy\nc");
+}
+
+fn children_print_into_the_answer() {
+    let mut perl = Perl::start();
+    let open = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let before = open();
+    let mut fake = Fake::post("/", "text/plain", b"body");
+    perl.check(
+        r#"
+        print 'a'; my $pid = open(my $k, '-|') // die; unless ($pid) { print 'pipe'; $r->print('d'); exit 2 }
+        is(scalar <$k>, 'piped', 'what the child printed'); close $k; is($? >> 8, 2, 'its status');
+        $pid = open($k, '|-') // die; unless ($pid) { print '[', <STDIN>, ']'; exit }
+        print $k 'to the child'; close $k; is(scalar <STDIN>, 'body', 'STDIN of the parent');
+        for my $n (1 .. 3) { $pid = fork // die; next if $pid; print "<$n>"; fork || do { print '<in>'; exit }; wait; exit }
+        1 while wait > 0; print 'b';
+        $pid = open $k, '-|', 'echo', 'list'; is(<$k>, "list\n", 'a list'); close $k;
+        $pid = fork // die; unless ($pid) { print 'x' x 300_000; die 'dead' } waitpid $pid, 0; print 'c';
+        "#,
+        &mut fake,
+    );
+    let shown = fake.shown();
+    let (start, end) = shown.split_once("b").unwrap_or_default();
+    for piece in ["a", "[to the child]", "<1>", "<2>", "<3>", "<in><"] {
+        assert!(start.contains(piece), "{piece} in {start}");
+    }
+    assert_eq!(start.matches("<in>").count(), 3);
+    assert_eq!(end, format!("{}c", "x".repeat(300_000)));
+    let late = "$SIG{CHLD} = 'IGNORE'; pipe my $in, my $out or die; our $pid = fork // die;
+        if (!$pid) { close $out; my $wait = <$in>; exit(print('late') ? 1 : 2) } close $in;
+        our $keep = $out; print 'early';";
+    let mut fake = Fake::get("/");
+    perl.script(late, &mut fake);
+    assert_eq!(fake.shown(), "early");
+    let mut fake = Fake::get("/");
+    perl.script(
+        "close our $keep; waitpid our $pid, 0; $SIG{CHLD} = 'DEFAULT'; print 'next'",
+        &mut fake,
+    );
+    assert_eq!(fake.shown(), "next", "who prints after the answer prints to nobody");
+    assert_eq!(open(), before);
 }
 
 /// Everything that the shim takes from the system, asked for once.
