@@ -1,8 +1,9 @@
 /* children.c - child processes of a script: system, backticks, exec, pipes and fork.
  *
- * What they need is made just before one starts: `environ` from %ENV, for system() a descriptor 1 whose
- * content becomes part of the answer, for a forked perl a file in memory where it prints. The child of a fork
- * never acts as a worker: the host closes its sockets there, and drom_run does not return to it.
+ * What they need is made just before one starts: `environ` from %ENV, for system() a descriptor 1
+ * whose content becomes part of the answer, for a forked perl a file in memory where it prints. The
+ * child of a fork never acts as a worker: the host closes its sockets there, and drom_run does not
+ * return to it.
  */
 #include "internal.h"
 #include <fcntl.h>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 static Perl_ppaddr_t usual_system, usual_exec, usual_backtick, usual_fork, usual_open;
-static Perl_ppaddr_t usual_wait, usual_waitpid;
+static Perl_ppaddr_t usual_wait, usual_waitpid, usual_close;
 
 /* ---- what a forked perl prints -------------------------------------------------------------- */
 
@@ -43,8 +44,8 @@ static int print_in_child(const char *bytes, size_t count)
     return 0;
 }
 
-/* In a child the request is the parent's: its sockets are closed here and their numbers may be those of the
- * child's own files by now, so that the host is not asked. */
+/* In a child the request is the parent's: its sockets are closed and their numbers may be those
+ * of the child's own files by now, so that the host is not asked. */
 int drom_print(uint64_t r, const char *bytes, size_t count)
 {
     return drom.forked ? print_in_child(bytes, count) : drom.host->print(r, bytes, count);
@@ -72,7 +73,7 @@ static void collect(void)
     }
 }
 
-/* A child that goes on printing after the answer must not fill the memory with it: no more is written. */
+/* A child that goes on printing after the answer must not fill the memory: no more is written. */
 static void end_sharing(void)
 {
     if (shared < 0 || drom.forked)
@@ -207,6 +208,14 @@ static OP *pp_waitpid(pTHX)
     return next;
 }
 
+/* It waits for the child of a pipe. */
+static OP *pp_close(pTHX)
+{
+    OP *next = usual_close(aTHX);
+    collect();
+    return next;
+}
+
 void drom_hook_processes(void)
 {
     usual_system = PL_ppaddr[OP_SYSTEM], PL_ppaddr[OP_SYSTEM] = pp_system;
@@ -216,4 +225,5 @@ void drom_hook_processes(void)
     usual_fork = PL_ppaddr[OP_FORK], PL_ppaddr[OP_FORK] = pp_fork;
     usual_wait = PL_ppaddr[OP_WAIT], PL_ppaddr[OP_WAIT] = pp_wait;
     usual_waitpid = PL_ppaddr[OP_WAITPID], PL_ppaddr[OP_WAITPID] = pp_waitpid;
+    usual_close = PL_ppaddr[OP_CLOSE], PL_ppaddr[OP_CLOSE] = pp_close;
 }

@@ -1,7 +1,7 @@
 /* inc.c - what a request does to @INC ends with it, as under mod_perl's perl-script.
  *
- * The strings of @INC share their text with copies of ours (copy on write), so that one comparison of
- * pointers an element tells whether a script changed anything, even in place.
+ * The strings of @INC share their text with copies of ours (copy on write), so that one comparison
+ * of pointers an element tells whether a script changed anything, even in place.
  */
 #include "internal.h"
 
@@ -47,7 +47,7 @@ static int same(const SV *now, const SV *then)
     U32 kind = SvFLAGS(then) & (SVf_POK | SVf_ROK);
     if (!now || (SvFLAGS(now) & (SVf_POK | SVf_ROK)) != kind)
         return 0;
-    return !kind || now->sv_u.svu_rv == then->sv_u.svu_rv; /* the text's pointer in the same place */
+    return !kind || now->sv_u.svu_rv == then->sv_u.svu_rv; /* a text's pointer is there too */
 }
 
 static int is_unusual(AV *av) { return SvMAGICAL(av) || SvREADONLY(av); }
@@ -85,7 +85,7 @@ static void put_back(pTHX)
     drom_protected(aTHX_ drom_free, gone);
 }
 
-/* After a request: a script's changes end, those of a handler without script IO are there to stay. */
+/* After a request: a script's changes end, those of a handler without script IO stay. */
 void drom_inc_end(pTHX_ int restore)
 {
     if (LIKELY(!known || is_unchanged(aTHX)))

@@ -466,8 +466,8 @@ static CV *sub_of(SV *handler)
 }
 
 /* Where stacks say that a handler was called. CGI::Carp and its like do not count an eval in a file of this
- * name as the user's own, which decides whether fatalsToBrowser shows anything; its prefix of a message is the
- * last part, under mod_perl "-e". */
+ * name as the user's own, which decides whether fatalsToBrowser shows anything; its prefix of a
+ * message is the last part, under mod_perl "-e". */
 static COP *caller_place(pTHX)
 {
     static COP place;

@@ -1,8 +1,8 @@
-/* io.c - STDIN and STDOUT of a script and its %ENV. children.c has what its child processes see of both.
+/* io.c - STDIN and STDOUT of a script and its %ENV. What child processes see of both: children.c.
  *
  * STDOUT is a PerlIO layer that hands bytes to the host; it has no descriptor (fileno -1), as under
- * mod_perl. %ENV is a plain hash: the usual one calls setenv for each store, seven times the price; `environ`
- * is made from it just before a child process starts.
+ * mod_perl. %ENV is a plain hash: the usual one calls setenv for each store, seven times the price;
+ * `environ` is made from it just before a child process starts.
  */
 #include "internal.h"
 #include <perliol.h>
@@ -94,16 +94,23 @@ static PerlIO_funcs layer = {
 
 void drom_io_register(pTHX) { PerlIO_define_layer(aTHX_ &layer); }
 
-/* A standard handle: the server's outside of requests, the request's inside. A script may put anything in its
- * place (`*STDOUT = *F`, `undef *STDIN`, `*STDERR = *STDOUT{IO}`), so we hold what we come back to. */
+/* A standard handle: the server's outside of requests, the request's inside. A script may put anything
+ * in its place (`*STDOUT = *F`, `undef *STDIN`, `*STDERR = *STDOUT{IO}`), so we hold what we come
+ * back to. */
 struct standard {
     GV *gv;
     GP *body;   /* of the glob; another while a script has its own there */
     IO *script; /* NULL for STDERR, which stays the server's */
     IO *server;
+    int is_tied; /* the server's */
 };
 
 static struct standard out, in, err;
+
+static int is_tied(IO *io)
+{
+    return io && SvMAGIC(io) && SvTIED_mg((SV *)io, PERL_MAGIC_tiedscalar);
+}
 
 static PerlIO *open_stream(pTHX_ const char *mode)
 {
@@ -158,6 +165,7 @@ static void lend(pTHX_ struct standard *handle, GV *gv)
     }
     handle->body = gp_ref(GvGP(gv));
     handle->server = GvIOp(gv);
+    handle->is_tied = is_tied(handle->server);
     if (handle->script)
         GvIOp(gv) = (IO *)SvREFCNT_inc(handle->script);
     else
@@ -165,6 +173,7 @@ static void lend(pTHX_ struct standard *handle, GV *gv)
 }
 
 static void drop_body(pTHX_ void *gv) { gp_free((GV *)gv); }
+static void drop_tie(pTHX_ void *io) { sv_unmagic((SV *)io, PERL_MAGIC_tiedscalar); }
 
 static void take_back(pTHX_ struct standard *handle)
 {
@@ -182,6 +191,8 @@ static void take_back(pTHX_ struct standard *handle)
         SvREFCNT_dec(left);
     else
         drom_protected(aTHX_ drom_free, left);
+    if (UNLIKELY(!handle->is_tied && is_tied(handle->server)))
+        drom_protected(aTHX_ drop_tie, handle->server);
 }
 
 static void select_out(pTHX_ void *gv) { setdefout((GV *)gv); }
@@ -189,8 +200,8 @@ static void select_out(pTHX_ void *gv) { setdefout((GV *)gv); }
 /* A tie, a format, an opendir: what `ready` does not undo. */
 static int is_worn(IO *io)
 {
-    return SvMAGIC(io) || IoDIRP(io) || IoFMT_NAME(io) || IoFMT_GV(io) || IoTOP_NAME(io) || IoTOP_GV(io)
-        || IoPAGE(io) || IoLINES_LEFT(io) || IoPAGE_LEN(io) != 60;
+    return SvMAGIC(io) || IoDIRP(io) || IoFMT_NAME(io) || IoFMT_GV(io) || IoTOP_NAME(io)
+        || IoTOP_GV(io) || IoPAGE(io) || IoLINES_LEFT(io) || IoPAGE_LEN(io) != 60;
 }
 
 static void replace_worn(pTHX_ struct standard *handle)

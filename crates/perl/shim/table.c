@@ -15,8 +15,8 @@ static int free_table(pTHX_ SV *inner, MAGIC *own)
 
 static MGVTBL owned_table = { .svt_free = free_table };
 
-/* The value that belongs to an element which a list of values or an iteration made: perl asks for it when
- * the iteration has gone on already. Ends when the element is set. */
+/* The value of an element that a list of values or an iteration made: perl asks for it when the
+ * iteration has gone on already. Ends when the element is set. */
 static int get_own_value(pTHX_ SV *element, MAGIC *own)
 {
     if (own->mg_obj)

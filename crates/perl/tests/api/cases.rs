@@ -258,9 +258,11 @@ fn cleanups_run_in_the_order_of_mod_perl() {
     let mut perl = Perl::start();
     perl.check(
         r#"
-        our @done = (); my $p = $r->pool; sub to { my $what = shift; sub { push @main::done, $what; 0 } }
+        our @done = (); my $p = $r->pool;
+        sub to { my $what = shift; sub { push @main::done, $what; 0 } }
         $p->cleanup_register(to('p1')); $r->push_handlers(PerlCleanupHandler => to('h1'));
-        $p->cleanup_register(sub { push @main::done, "p2$_[0]"; $p->cleanup_register(to('inner')) }, '!');
+        my $two = sub { push @main::done, "p2$_[0]"; $p->cleanup_register(to('inner')) };
+        $p->cleanup_register($two, '!');
         $p->cleanup_register(sub { die 'dead' }); $r->push_handlers(PerlCleanupHandler => to('h2'));
         "#,
         &mut fake,
@@ -596,7 +598,8 @@ fn values_of_a_table_are_those_of_their_entries() {
         is("@all", 'k=1 1 k=2 2 k=3 3 b=9 9', 'each'); is($t->{k}, 1, 'the first, outside of it');
         my @kept = map { \$_ } values %$t; $_ .= 'x' for values %$t;
         is(join(' ', values %$t), '3x 9x', 'values can be set'); is(${$kept[1]}, 2, 'kept');
-        keys %$t; my ($k) = each %$t; $t->{k} = 5; is($t->{k}, 5, 'set while an iteration stands there');
+        keys %$t; my ($k) = each %$t; $t->{k} = 5;
+        is($t->{k}, 5, 'set while an iteration stands there');
         for my $v (values %$t) { $v = 7; is("$v $t->{k}", '7 7', 'set'); last }
         $r->headers_out->add('X-A' => $_) for 1, 2;
         is(join(' ', values %{$r->headers_out}), '1 2', 'of the request');
@@ -968,7 +971,9 @@ fn child_processes() {
         is(`echo back \$SERVER_PORT`, "back 8080\n", 'backticks');
         open my $p, 'echo pipe |' or die; is(scalar <$p>, "pipe\n", 'a pipe'); close $p;
         my $pid = fork // die; exit 7 unless $pid; waitpid $pid, 0; is($? >> 8, 7, 'a child exits');
-        $pid = fork // die; unless ($pid) { $| = 1; print 'child'; $r->print('x'); $r->rflush; system 'echo y'; exit 5 }
+        $pid = fork // die; unless ($pid) {
+            $| = 1; print 'child'; $r->print('x'); $r->rflush; system 'echo y'; exit 5
+        }
         waitpid $pid, 0; is($? >> 8, 5, 'a child prints'); print 'c';
         $pid = fork // die; die 'in the child' unless $pid; waitpid $pid, 0; is($? >> 8, 255, 'a child dies');
         system('sh', '-c', 'exit 3'); is($? >> 8, 3, 'a status');
@@ -985,20 +990,26 @@ fn children_print_into_the_answer() {
     let mut fake = Fake::post("/", "text/plain", b"body");
     perl.check(
         r#"
-        print 'a'; my $pid = open(my $k, '-|') // die; unless ($pid) { print 'pipe'; $r->print('d'); exit 2 }
+        print 'a'; my $pid = open(my $k, '-|') // die;
+        unless ($pid) { print 'pipe'; $r->print('d'); exit 2 }
         is(scalar <$k>, 'piped', 'what the child printed'); close $k; is($? >> 8, 2, 'its status');
         $pid = open($k, '|-') // die; unless ($pid) { print '[', <STDIN>, ']'; exit }
-        print $k 'to the child'; close $k; is(scalar <STDIN>, 'body', 'STDIN of the parent');
-        for my $n (1 .. 3) { $pid = fork // die; next if $pid; print "<$n>"; fork || do { print '<in>'; exit }; wait; exit }
+        print $k 'to the child'; close $k; print '(closed)';
+        is(scalar <STDIN>, 'body', 'STDIN of the parent');
+        for my $n (1 .. 3) {
+            $pid = fork // die; next if $pid; print "<$n>";
+            fork || do { print '<in>'; exit }; wait; exit;
+        }
         1 while wait > 0; print 'b';
         $pid = open $k, '-|', 'echo', 'list'; is(<$k>, "list\n", 'a list'); close $k;
-        $pid = fork // die; unless ($pid) { print 'x' x 300_000; die 'dead' } waitpid $pid, 0; print 'c';
+        $pid = fork // die; unless ($pid) { print 'x' x 300_000; die 'dead' }
+        waitpid $pid, 0; print 'c';
         "#,
         &mut fake,
     );
     let shown = fake.shown();
     let (start, end) = shown.split_once("b").unwrap_or_default();
-    for piece in ["a", "[to the child]", "<1>", "<2>", "<3>", "<in><"] {
+    for piece in ["a", "[to the child](closed)", "<1>", "<2>", "<3>", "<in><"] {
         assert!(start.contains(piece), "{piece} in {start}");
     }
     assert_eq!(start.matches("<in>").count(), 3);

@@ -1,5 +1,5 @@
-//! What a request must not leave behind for the next one of its worker: @INC, the standard handles and
-//! what is tied to them, formats, the handle that messages name.
+//! What a request must not leave behind for the next one of its worker: @INC, the standard handles
+//! and what is tied to them, formats, the handle that messages name.
 
 use drom_perl::{End, RunFlags};
 
@@ -96,11 +96,19 @@ fn tied_standard_handles_end_with_the_request() {
         "tie *STDOUT, 'Cap'; print 'x'; exit",
         "tie *STDIN, 'Cap'; <STDIN>",
         "$main::kept = tie *STDIN, 'Cap'; tie *STDOUT, 'Cap'",
+        "tie *STDERR, 'Cap'; $main::kept = \\*STDERR",
+        "tie *STDERR, 'Cap'; exit",
         "tie *STDIN, 'Cap'; *Cap::DESTROY = sub { exit 3 }",
     ] {
         perl.script(&format!("{CAPTURE}{script}"), &mut Fake::get("/"));
         assert_works(&mut perl, script);
+        perl.check("ok(!tied *STDERR, 'STDERR is not tied')", &mut Fake::get("/"));
     }
+    perl.script("$main::kept = undef", &mut Fake::get("/"));
+    let quiet = "Carp; *Quiet::TIEHANDLE = sub { bless [], 'Quiet' }; tie *STDERR, 'Quiet'";
+    perl.interpreter.require(quiet, false).unwrap();
+    perl.script("untie *STDERR; tie *STDERR, 'Quiet'", &mut Fake::get("/"));
+    perl.check("ok(tied *STDERR, 'the tie of start-up code stays')", &mut Fake::get("/"));
 }
 
 fn replaced_standard_handles_end_with_the_request() {
