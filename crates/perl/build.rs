@@ -29,6 +29,8 @@ fn build_shim(shim: &Path) -> Result<(), String> {
     let ccopts = embed("ccopts")?;
     let ldopts = embed("ldopts")?;
     let sources = [
+        "children.c",
+        "inc.c",
         "interp.c",
         "io.c",
         "library.c",

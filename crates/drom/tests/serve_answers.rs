@@ -678,3 +678,55 @@ fn a_path_is_translated_as_a_request_for_it_would_be() {
         }
     }
 }
+
+/// One worker, so that every request finds what the one before left.
+const ONE: &str = "StartServers 1\nMaxRequestWorkers 1\n";
+
+#[test]
+fn scripts_have_the_warnings_of_mod_perl() {
+    let wide = format!("{PLAIN}print \"\\x{{20ac}}\"; my $x; my $y = \"a$x\";\n");
+    let files = [
+        ("perl/quiet.pl", wide.clone()),
+        ("perl/loud.pl", format!("#!/usr/bin/perl -w\n{wide}")),
+        ("perl/asks.pl", format!("use warnings;\n{wide}")),
+        ("perl/carp.pl", format!("use CGI::Carp;\n{PLAIN}warn 'carped';\n")),
+        ("perl/data.pl", format!("{PLAIN}<DATA>; print <DATA>;\n__DATA__\na\nb\n")),
+        ("perl/die.pl", format!("{PLAIN}eval {{ die 'x' }}; print $@; warn 'told';\n")),
+    ];
+    let files: Vec<(&str, &str)> = files.iter().map(|(n, t)| (*n, &t[..])).collect();
+    let server = Server::start(ONE, &files);
+    for place in ["/registry", "/perlrun"] {
+        assert_eq!(server.get(&format!("{place}/data.pl")).text(), "b\n");
+        let text = server.get(&format!("{place}/die.pl")).text();
+        assert!(text.ends_with("die.pl line 2.\n"), "{text}");
+        for script in ["quiet", "loud", "asks", "carp"] {
+            assert_eq!(server.get(&format!("{place}/{script}.pl")).status, 200);
+        }
+    }
+    assert!(server.logged("] -e: carped at"));
+    let log = server.error_log();
+    for (script, times) in [("quiet", 0), ("loud", 2), ("asks", 2)] {
+        let file = format!("{}", server.path(&format!("perl/{script}.pl")).display());
+        for what in ["Wide character in print", "Use of uninitialized value $x in"] {
+            let said = log.lines().filter(|l| l.contains(what) && l.contains(&file)).count();
+            assert_eq!(said, times, "{script}.pl: {what}");
+        }
+    }
+    assert!(!log.contains("<DATA>"), "{log}");
+}
+
+#[test]
+fn output_without_headers_begins_after_two_line_ends() {
+    let texts =
+        ["'\\n\\nbody'", "'\\n', '\\nbody'", "'\\n\\n\\nbody'", "'\\nbody'", "'\\n'", "'\\n\\n'"];
+    let texts = texts.map(|text| format!("print {};\n", text.replace('\'', "\"")));
+    let bodies = ["body", "body", "\nbody", "body", "", ""];
+    let server = Server::start("", &[]);
+    for (text, body) in texts.iter().zip(bodies) {
+        server.put("perl/lines.pl", text);
+        let answer = server.get("/perlrun/lines.pl");
+        assert_eq!((answer.status, &answer.text()[..]), (200, body), "{text}");
+    }
+    server.put("perl/flush.pl", "$| = 1; print \"\\n\"; print \"\\nbody\";\n");
+    assert_eq!(server.get("/registry/flush.pl").text(), "\nbody", "what was flushed was the head");
+}

@@ -17,7 +17,8 @@ typedef struct {
     SV *request;          /* its $r, or NULL */
     HV *pnotes;           /* its pnotes, or NULL */
     HV *outer_env;        /* the process's %ENV while the request has its own, or NULL */
-    AV *cleanups;         /* pairs (code, argument), or NULL */
+    AV *cleanups;         /* pairs (argument, code), the last one runs first; or NULL */
+    SV *cleanup_phase;    /* code that runs PerlCleanupHandlers, before all others; or NULL */
     AV *script_ends;      /* END blocks met while a script compiles, or NULL */
     volatile sig_atomic_t interrupted;
     int timed_out;
@@ -37,11 +38,20 @@ void drom_boot_library(pTHX);
 int drom_library_is_there(void);
 void drom_hook_processes(void);
 
+/* Runs code that may free Perl's values: what dies or exits in a destructor ends here. */
+void drom_protected(pTHX_ void (*body)(pTHX_ void *), void *argument);
+void drom_free(pTHX_ void *sv);
+
+void drom_inc_keep(pTHX);
+void drom_inc_end(pTHX_ int restore);
+
 void drom_io_register(pTHX);
 void drom_io_open(pTHX);
 void drom_io_close(pTHX);
 int drom_print(uint64_t r, const char *bytes, size_t count);
 int drom_flush(uint64_t r);
+ssize_t drom_read(uint64_t r, char *into, size_t room);
+void drom_children_end(pTHX);
 HV *drom_env_own(pTHX_ int copy);
 void drom_env_restore(pTHX);
 void drom_env_fill(pTHX_ HV *env, uint64_t r);

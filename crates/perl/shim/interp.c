@@ -159,6 +159,14 @@ static void protect(pTHX_ body_fn body, void *argument, drom_result *out)
     CLEAR_ERRSV();
 }
 
+void drom_protected(pTHX_ body_fn body, void *argument)
+{
+    drom_result ignored;
+    protect(aTHX_ body, argument, &ignored);
+}
+
+void drom_free(pTHX_ void *sv) { SvREFCNT_dec((SV *)sv); }
+
 /* ---- start --------------------------------------------------------------------------------- */
 
 static void boot(pTHX)
@@ -215,6 +223,8 @@ void drom_after_fork(void)
     dTHXa(drom_perl);
     PERL_SET_CONTEXT(my_perl);
     PL_srand_called = FALSE; /* else all workers would roll the same dice */
+    drom_inc_end(aTHX_ 0);
+    PL_last_in_gv = NULL; /* start-up code's */
 }
 
 struct require {
@@ -252,6 +262,7 @@ void drom_require(const char *what, size_t len, int is_file, drom_result *out)
     protect(aTHX_ do_require, &want, out);
     FREETMPS;
     LEAVE;
+    drom_inc_end(aTHX_ 0);
 }
 
 /* ---- handlers ------------------------------------------------------------------------------ */
@@ -376,6 +387,7 @@ void *drom_resolve(const char *name, size_t len, int *flags, drom_result *out)
 {
     dTHXa(drom_perl);
     struct resolve want = { name, len, flags, NULL };
+    drom_inc_keep(aTHX);
     protect(aTHX_ eval_resolve, &want, out);
     return want.found;
 }
@@ -431,6 +443,7 @@ void *drom_compile(const drom_source *source, drom_result *out)
     dTHXa(drom_perl);
     struct compile want = { source, NULL, PL_endav };
     int home = -1;
+    drom_inc_keep(aTHX);
     if (source->directory) {
         home = drom_folder();
         if (home < 0) {
@@ -446,6 +459,8 @@ void *drom_compile(const drom_source *source, drom_result *out)
     FREETMPS;
     LEAVE;
     go_home(home);
+    if (!want.found)
+        drom_inc_end(aTHX_ 1);
     return want.found;
 }
 
@@ -464,13 +479,14 @@ struct run {
 };
 
 /* Where stacks say that a handler was called. CGI::Carp and its like do not count an eval in a file of this
- * name as the user's own, which decides whether fatalsToBrowser shows anything. */
+ * name as the user's own, which decides whether fatalsToBrowser shows anything; its prefix of a
+ * message is the last part, under mod_perl "-e". */
 static COP *caller_place(pTHX)
 {
     static COP place;
     if (!CopFILE(&place)) {
         place = PL_compiling;
-        CopFILE_set(&place, "drom/ModPerl/RegistryCooker.pm");
+        CopFILE_set(&place, "drom/ModPerl/RegistryCooker.pm/-e");
         CopSTASH_set(&place, PL_defstash);
         CopLINE_set(&place, 1);
     }
@@ -560,6 +576,7 @@ static void unname_program(pTHX_ struct kept *kept)
 static int keep(pTHX_ struct kept *kept, uint64_t r, int flags, const char *directory)
 {
     kept->home = -1;
+    drom_inc_keep(aTHX);
     name_program(aTHX_ kept);
     kept->rs = SvREFCNT_inc(PL_rs);
     kept->ors = SvREFCNT_inc(PL_ors_sv);
@@ -580,6 +597,7 @@ static int keep(pTHX_ struct kept *kept, uint64_t r, int flags, const char *dire
 
 static void restore(pTHX_ struct kept *kept, int flags)
 {
+    drom_children_end(aTHX);
     if (flags & DROM_SCRIPT_IO)
         drom_io_close(aTHX);
     drom_env_restore(aTHX);
@@ -596,6 +614,7 @@ static void restore(pTHX_ struct kept *kept, int flags)
     sv_setsv(GvSVn(PL_ofsgv), kept->ofs);
     SvREFCNT_dec(kept->ofs);
     unname_program(aTHX_ kept);
+    drom_inc_end(aTHX_ flags & DROM_SCRIPT_IO);
     go_home(kept->home);
 }
 
@@ -603,6 +622,9 @@ static const char *request_class(int flags)
 {
     return flags & DROM_MOD_PERL_1 ? "Apache" : "Apache2::RequestRec";
 }
+
+/* What "<HANDLE> line 3" in messages and $. speak of. */
+static void forget_last_handle(pTHX) { PL_last_in_gv = NULL; }
 
 static void forget_pnotes(pTHX)
 {
@@ -632,6 +654,7 @@ void drom_run(void *handler, uint64_t r, int flags, const char *directory, const
         out->status = run.status;
     leave_child(aTHX_ out->end == DROM_DIED ? 255 : 0);
     restore(aTHX_ &kept, flags);
+    forget_last_handle(aTHX);
     SvREFCNT_dec(drom.request);
     drom.request = NULL;
     out->cleanups = drom.cleanups != NULL;
@@ -642,43 +665,58 @@ void drom_run(void *handler, uint64_t r, int flags, const char *directory, const
         drom.current = 0;
 }
 
+/* Takes over both references. */
+static void run_cleanup(pTHX_ SV *code, SV *arg)
+{
+    dSP;
+    ENTER;
+    SAVETMPS;
+    sv_2mortal(code);
+    if (arg)
+        sv_2mortal(arg);
+    PUSHMARK(SP);
+    XPUSHs(arg && SvOK(arg) ? arg : drom.request);
+    PUTBACK;
+    call_sv(code, G_VOID | G_DISCARD | G_EVAL);
+    if (SvTRUE(ERRSV)) {
+        STRLEN len;
+        const char *text = SvPV(ERRSV, len);
+        drom.host->log(drom.current, 3, text, len);
+    }
+    FREETMPS;
+    LEAVE;
+}
+
+/* The last one first, and with those that are registered meanwhile, as in APR. */
 static void do_cleanups(pTHX_ void *argument)
 {
-    AV *list = argument;
-    while (av_count(list) >= 2) {
-        SV *code = sv_2mortal(av_shift(list)), *arg = sv_2mortal(av_shift(list));
-        dSP;
-        ENTER;
-        SAVETMPS;
-        PUSHMARK(SP);
-        XPUSHs(SvOK(arg) ? arg : drom.request);
-        PUTBACK;
-        call_sv(code, G_VOID | G_DISCARD | G_EVAL);
-        if (SvTRUE(ERRSV)) {
-            STRLEN len;
-            const char *text = SvPV(ERRSV, len);
-            drom.host->log(drom.current, 3, text, len);
+    PERL_UNUSED_ARG(argument);
+    while (drom.cleanup_phase || av_count(drom.cleanups) >= 2) {
+        SV *code = drom.cleanup_phase, *arg = NULL;
+        drom.cleanup_phase = NULL;
+        if (!code) {
+            code = av_pop(drom.cleanups);
+            arg = av_pop(drom.cleanups);
         }
-        FREETMPS;
-        LEAVE;
+        run_cleanup(aTHX_ code, arg);
     }
 }
 
 void drom_cleanup(uint64_t r, drom_result *out)
 {
     dTHXa(drom_perl);
-    AV *list = drom.cleanups;
-    drom.cleanups = NULL;
     drom.current = r;
     drom.timed_out = 0;
     drom.request = drom_request_object(aTHX_ request_class(drom.flags));
-    protect(aTHX_ do_cleanups, list, out);
-    SvREFCNT_dec(list);
+    protect(aTHX_ do_cleanups, NULL, out);
     SvREFCNT_dec(drom.request);
     drom.request = NULL;
     forget_pnotes(aTHX);
-    SvREFCNT_dec(drom.cleanups); /* a cleanup that registers a cleanup: not run, as in APR */
+    forget_last_handle(aTHX);
+    SvREFCNT_dec(drom.cleanups); /* after an exit: the rest is not run */
+    SvREFCNT_dec(drom.cleanup_phase);
     drom.cleanups = NULL;
+    drom.cleanup_phase = NULL;
     drom.current = 0;
 }
 

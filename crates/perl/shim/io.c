@@ -1,22 +1,11 @@
-/* io.c - STDIN and STDOUT of a script, its %ENV, and what its child processes see of both.
+/* io.c - STDIN and STDOUT of a script and its %ENV. What child processes see of both: children.c.
  *
  * STDOUT is a PerlIO layer that hands bytes to the host; it has no descriptor (fileno -1), as under
- * mod_perl. %ENV is a plain hash: the usual one calls setenv for each store, seven times the price. What
- * a child process needs is made just before one starts: `environ` from %ENV, and for system() a
- * descriptor 1 whose content becomes part of the answer.
+ * mod_perl. %ENV is a plain hash: the usual one calls setenv for each store, seven times the price;
+ * `environ` is made from it just before a child process starts.
  */
 #include "internal.h"
 #include <perliol.h>
-#include <unistd.h>
-
-/* In the child of a script's fork() the request is the parent's: its sockets are closed here and their numbers
- * may be those of the child's own files by now, so nothing may be sent. */
-int drom_print(uint64_t r, const char *bytes, size_t count)
-{
-    return drom.forked ? 0 : drom.host->print(r, bytes, count);
-}
-
-int drom_flush(uint64_t r) { return drom.forked ? 0 : drom.host->flush(r); }
 
 /* ---- the layer ----------------------------------------------------------------------------- */
 
@@ -51,7 +40,7 @@ static SSize_t layer_write(pTHX_ PerlIO *f, const void *bytes, Size_t count)
 
 static SSize_t layer_read(pTHX_ PerlIO *f, void *into, Size_t room)
 {
-    ssize_t got = drom.current ? drom.host->read(drom.current, into, room) : -EBADF;
+    ssize_t got = drom.current ? drom_read(drom.current, into, room) : -EBADF;
     if (got < 0) {
         errno = (int)-got;
         PerlIOBase(f)->flags |= PERLIO_F_ERROR;
@@ -105,8 +94,23 @@ static PerlIO_funcs layer = {
 
 void drom_io_register(pTHX) { PerlIO_define_layer(aTHX_ &layer); }
 
-static IO *script_out, *script_in, *server_out, *server_in;
-static GV *default_out;
+/* A standard handle: the server's outside of requests, the request's inside. A script may put anything
+ * in its place (`*STDOUT = *F`, `undef *STDIN`, `*STDERR = *STDOUT{IO}`), so we hold what we come
+ * back to. */
+struct standard {
+    GV *gv;
+    GP *body;   /* of the glob; another while a script has its own there */
+    IO *script; /* NULL for STDERR, which stays the server's */
+    IO *server;
+    int is_tied; /* the server's */
+};
+
+static struct standard out, in, err;
+
+static int is_tied(IO *io)
+{
+    return io && SvMAGIC(io) && SvTIED_mg((SV *)io, PERL_MAGIC_tiedscalar);
+}
 
 static PerlIO *open_stream(pTHX_ const char *mode)
 {
@@ -124,56 +128,101 @@ static void strip_layers(pTHX_ PerlIO *f)
 
 static void ready_out(pTHX)
 {
-    if (!script_out)
-        script_out = newIO();
+    if (!out.script)
+        out.script = newIO();
     if (!out_stream)
         out_stream = open_stream(aTHX_ "w");
     else
         strip_layers(aTHX_ out_stream);
-    IoIFP(script_out) = IoOFP(script_out) = out_stream;
-    IoTYPE(script_out) = IoTYPE_WRONLY;
-    IoFLAGS(script_out) &= ~IOf_FLUSH;
-    IoLINES(script_out) = 0;
+    IoIFP(out.script) = IoOFP(out.script) = out_stream;
+    IoTYPE(out.script) = IoTYPE_WRONLY;
+    IoFLAGS(out.script) = 0;
+    IoLINES(out.script) = 0;
 }
 
 static void ready_in(pTHX)
 {
-    if (!script_in)
-        script_in = newIO();
+    if (!in.script)
+        in.script = newIO();
     if (!in_stream)
         in_stream = open_stream(aTHX_ "r");
     else
         strip_layers(aTHX_ in_stream);
     PerlIO_push(aTHX_ in_stream, PERLIO_FUNCS_CAST(&PerlIO_perlio), "r", NULL);
-    IoIFP(script_in) = in_stream;
-    IoOFP(script_in) = NULL;
-    IoTYPE(script_in) = IoTYPE_RDONLY;
-    IoLINES(script_in) = 0;
+    IoIFP(in.script) = in_stream;
+    IoOFP(in.script) = NULL;
+    IoTYPE(in.script) = IoTYPE_RDONLY;
+    IoFLAGS(in.script) = 0;
+    IoLINES(in.script) = 0;
+}
+
+/* Puts the script's IO into the glob, if it is to have one. */
+static void lend(pTHX_ struct standard *handle, GV *gv)
+{
+    if (handle->gv != gv) { /* the first time, and when a script deleted the name */
+        SvREFCNT_dec(handle->gv);
+        handle->gv = (GV *)SvREFCNT_inc(gv);
+    }
+    handle->body = gp_ref(GvGP(gv));
+    handle->server = GvIOp(gv);
+    handle->is_tied = is_tied(handle->server);
+    if (handle->script)
+        GvIOp(gv) = (IO *)SvREFCNT_inc(handle->script);
+    else
+        SvREFCNT_inc(handle->server);
+}
+
+static void drop_body(pTHX_ void *gv) { gp_free((GV *)gv); }
+static void drop_tie(pTHX_ void *io) { sv_unmagic((SV *)io, PERL_MAGIC_tiedscalar); }
+
+static void take_back(pTHX_ struct standard *handle)
+{
+    GV *gv = handle->gv;
+    if (LIKELY(GvGP(gv) == handle->body)) {
+        handle->body->gp_refcnt--;
+    } else {
+        drom_protected(aTHX_ drop_body, gv);
+        GvGP_set(gv, handle->body);
+        handle->body->gp_egv = gv;
+    }
+    IO *left = GvIOp(gv);
+    GvIOp(gv) = handle->server;
+    if (LIKELY(left && SvREFCNT(left) > 1))
+        SvREFCNT_dec(left);
+    else
+        drom_protected(aTHX_ drom_free, left);
+    if (UNLIKELY(!handle->is_tied && is_tied(handle->server)))
+        drom_protected(aTHX_ drop_tie, handle->server);
+}
+
+static void select_out(pTHX_ void *gv) { setdefout((GV *)gv); }
+
+/* A tie, a format, an opendir: what `ready` does not undo. */
+static int is_worn(IO *io)
+{
+    return SvMAGIC(io) || IoDIRP(io) || IoFMT_NAME(io) || IoFMT_GV(io) || IoTOP_NAME(io)
+        || IoTOP_GV(io) || IoPAGE(io) || IoLINES_LEFT(io) || IoPAGE_LEN(io) != 60;
+}
+
+static void replace_worn(pTHX_ struct standard *handle)
+{
+    IO *io = handle->script;
+    if (LIKELY(!is_worn(io)))
+        return;
+    handle->script = NULL;
+    drom_protected(aTHX_ drom_free, io);
 }
 
 void drom_io_open(pTHX)
 {
-    GV *out = gv_fetchpvs("STDOUT", GV_ADD | GV_NOTQUAL, SVt_PVIO);
+    GV *gv = gv_fetchpvs("STDOUT", GV_ADD | GV_NOTQUAL, SVt_PVIO);
     ready_out(aTHX);
     ready_in(aTHX);
-    server_out = GvIOp(out);
-    server_in = GvIOp(PL_stdingv);
-    GvIOp(out) = script_out;
-    GvIOp(PL_stdingv) = script_in;
-    default_out = PL_defoutgv;
-    if (PL_defoutgv != out)
-        setdefout(out);
-}
-
-static int captured = -1; /* the server's descriptor 1 while a system() runs */
-
-static void end_capture(void)
-{
-    if (captured < 0)
-        return;
-    dup2(captured, 1);
-    close(captured);
-    captured = -1;
+    lend(aTHX_ &out, gv);
+    lend(aTHX_ &in, PL_stdingv);
+    lend(aTHX_ &err, PL_stderrgv);
+    if (PL_defoutgv != gv)
+        setdefout(gv);
 }
 
 /* A stream that the script reopened on a file is closed, one that it closed is made anew next time. */
@@ -186,39 +235,23 @@ static void leave_stream(pTHX_ IO *io, PerlIO *ours)
     IoIFP(io) = IoOFP(io) = NULL;
 }
 
-/* What format and write() know of the page: the names of formats may be those of a script that is
- * unloaded by now. */
-static void forget_page(IO *io)
-{
-    Safefree(IoTOP_NAME(io));
-    Safefree(IoFMT_NAME(io));
-    Safefree(IoBOTTOM_NAME(io));
-    IoTOP_NAME(io) = IoFMT_NAME(io) = IoBOTTOM_NAME(io) = NULL;
-    IoTOP_GV(io) = IoFMT_GV(io) = IoBOTTOM_GV(io) = NULL;
-    IoPAGE(io) = IoLINES_LEFT(io) = 0;
-    IoPAGE_LEN(io) = 60; /* as in a new handle */
-}
-
 void drom_io_close(pTHX)
 {
-    GV *out = gv_fetchpvs("STDOUT", GV_ADD | GV_NOTQUAL, SVt_PVIO);
-    end_capture();
     leaving = 1;
-    leave_stream(aTHX_ script_out, out_stream);
-    leave_stream(aTHX_ script_in, in_stream);
+    leave_stream(aTHX_ out.script, out_stream);
+    leave_stream(aTHX_ in.script, in_stream);
     if (out_stream)
         strip_layers(aTHX_ out_stream);
     if (in_stream)
         strip_layers(aTHX_ in_stream);
     leaving = 0;
-    forget_page(script_out);
-    if (GvIOp(out) != script_out) { /* the script replaced the glob: give up our claim on it */
-        SvREFCNT_dec(script_out);
-        script_out = NULL;
-    }
-    GvIOp(out) = server_out;
-    GvIOp(PL_stdingv) = server_in;
-    setdefout(out);
+    if (PL_defoutgv != out.gv) /* it may have been the last to know what the script selected */
+        drom_protected(aTHX_ select_out, out.gv);
+    take_back(aTHX_ &err);
+    take_back(aTHX_ &in);
+    take_back(aTHX_ &out);
+    replace_worn(aTHX_ &out);
+    replace_worn(aTHX_ &in);
 }
 
 /* ---- %ENV ---------------------------------------------------------------------------------- */
@@ -315,89 +348,4 @@ void drom_env_export(pTHX)
         if (drom_put_env(name, SvPV_nolen(value)) != 0)
             croak("Drom: cannot pass %%ENV on to a child: %s", Strerror(errno));
     }
-}
-
-/* ---- child processes ----------------------------------------------------------------------- */
-
-static Perl_ppaddr_t usual_system, usual_exec, usual_backtick, usual_fork, usual_open;
-
-/* Without a place for it the child's output would go where the server's goes. */
-static void begin_capture(pTHX)
-{
-    int file = drom_memory_file("drom-system");
-    captured = file < 0 ? -1 : drom_second_descriptor(1);
-    int why = errno;
-    if (captured >= 0)
-        dup2(file, 1);
-    if (file >= 0)
-        close(file);
-    if (captured < 0)
-        croak("Drom: no room for what a child prints: %s", Strerror(why));
-}
-
-static void answer_captured(void)
-{
-    char bytes[65536];
-    ssize_t got;
-    if (captured < 0)
-        return;
-    lseek(1, 0, SEEK_SET);
-    while ((got = read(1, bytes, sizeof bytes)) > 0)
-        drom_print(drom.current, bytes, got);
-    end_capture();
-}
-
-static OP *pp_system(pTHX)
-{
-    if (!drom.current)
-        return usual_system(aTHX);
-    drom_env_export(aTHX);
-    if (drom.flags & DROM_SCRIPT_IO && !drom.forked)
-        begin_capture(aTHX);
-    OP *next = usual_system(aTHX);
-    answer_captured();
-    return next;
-}
-
-static OP *pp_exec(pTHX)
-{
-    drom_env_export(aTHX);
-    return usual_exec(aTHX);
-}
-
-static OP *pp_backtick(pTHX)
-{
-    drom_env_export(aTHX);
-    return usual_backtick(aTHX);
-}
-
-static OP *pp_open(pTHX)
-{
-    SV **first = PL_stack_base + TOPMARK + 1;
-    if (drom.current && first + 1 <= PL_stack_sp && SvPOK(first[1]) && strchr(SvPVX(first[1]), '|'))
-        drom_env_export(aTHX);
-    return usual_open(aTHX);
-}
-
-/* The child of a script's fork() must never act as a worker: the host closes its sockets here, and
- * drom_run does not return to it (see `protect`). */
-static OP *pp_fork(pTHX)
-{
-    pid_t before = getpid();
-    drom_env_export(aTHX);
-    OP *next = usual_fork(aTHX);
-    if (getpid() != before) {
-        drom.forked = 1;
-        drom.host->command(drom.current, DROM_COMMAND_FORKED, "", 0);
-    }
-    return next;
-}
-
-void drom_hook_processes(void)
-{
-    usual_system = PL_ppaddr[OP_SYSTEM], PL_ppaddr[OP_SYSTEM] = pp_system;
-    usual_exec = PL_ppaddr[OP_EXEC], PL_ppaddr[OP_EXEC] = pp_exec;
-    usual_backtick = PL_ppaddr[OP_BACKTICK], PL_ppaddr[OP_BACKTICK] = pp_backtick;
-    usual_open = PL_ppaddr[OP_OPEN], PL_ppaddr[OP_OPEN] = pp_open;
-    usual_fork = PL_ppaddr[OP_FORK], PL_ppaddr[OP_FORK] = pp_fork;
 }

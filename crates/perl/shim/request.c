@@ -153,13 +153,6 @@ static void print_sv(pTHX_ uint64_t r, SV *text, STRLEN *sum)
     if (SvROK(text) && !SvAMAGIC(text) && SvTYPE(SvRV(text)) < SVt_PVAV && drom.flags & DROM_MOD_PERL_1)
         text = SvRV(text); /* mod_perl 1 prints what a scalar reference points to */
     const char *bytes = SvPV(text, len);
-    if (SvUTF8(text)) { /* characters above 255 leave as UTF-8, the others as bytes */
-        SV *copy = sv_2mortal(newSVsv(text));
-        if (sv_utf8_downgrade(copy, TRUE))
-            bytes = SvPV(copy, len);
-        else if (ckWARN(WARN_UTF8))
-            Perl_warner(aTHX_ packWARN(WARN_UTF8), "Wide character in print");
-    }
     int failed = drom_print(r, bytes, len);
     if (failed)
         croak("Apache2::RequestIO::print: (%d) %s", failed, Strerror(failed));
@@ -228,7 +221,7 @@ static XSPROTO(xs_read) /* ($r, buffer, length [, offset]) */
         Zero(bytes + old, offset - old, char);
     IV got = 0;
     while (got < want) {
-        ssize_t n = drom.host->read(r, bytes + offset + got, want - got);
+        ssize_t n = drom_read(r, bytes + offset + got, want - got);
         if (n < 0)
             croak("Apache2::RequestIO::read: (%d) %s", (int)-n, Strerror((int)-n));
         if (n == 0)
@@ -359,8 +352,20 @@ static XSPROTO(xs_cleanup_register) /* ($pool, code [, argument]) */
         croak("usage: $pool->cleanup_register(code [, argument])");
     if (!drom.cleanups)
         drom.cleanups = newAV();
-    av_push(drom.cleanups, newSVsv(ST(1)));
     av_push(drom.cleanups, items > 2 ? newSVsv(ST(2)) : newSV(0));
+    av_push(drom.cleanups, newSVsv(ST(1)));
+    XSRETURN_EMPTY;
+}
+
+static XSPROTO(xs_cleanup_phase) /* (code) */
+{
+    dXSARGS;
+    if (items != 1)
+        croak("usage: cleanup_phase(code)");
+    if (!drom.cleanups)
+        drom.cleanups = newAV();
+    SvREFCNT_dec(drom.cleanup_phase);
+    drom.cleanup_phase = newSVsv(ST(0));
     XSRETURN_EMPTY;
 }
 
@@ -419,6 +424,7 @@ void drom_boot_request(pTHX)
     drom_define(aTHX_ "Drom::Request::fill_env", xs_fill_env, 0);
     drom_define(aTHX_ "Drom::Request::current", xs_current_request, 0);
     drom_define(aTHX_ "APR::Pool::cleanup_register", xs_cleanup_register, 0);
+    drom_define(aTHX_ "Drom::Request::cleanup_phase", xs_cleanup_phase, 0);
     drom_define(aTHX_ "Drom::Request::log", xs_log, 0);
     drom_define(aTHX_ "Drom::Request::command", xs_command, 0);
     drom_define(aTHX_ "Drom::Request::send_file", xs_send_file, 0);

@@ -31,7 +31,7 @@ int drom_folder(void) { return refused(EMFILE) ? -1 : open(".", O_PATH | O_DIREC
 
 int drom_memory_file(const char *name)
 {
-    return refused(EMFILE) ? -1 : memfd_create(name, MFD_CLOEXEC);
+    return refused(EMFILE) ? -1 : memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 }
 
 int drom_second_descriptor(int fd) { return refused(EMFILE) ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3); }

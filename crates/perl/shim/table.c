@@ -15,6 +15,45 @@ static int free_table(pTHX_ SV *inner, MAGIC *own)
 
 static MGVTBL owned_table = { .svt_free = free_table };
 
+/* The value of an element that a list of values or an iteration made: perl asks for it when the
+ * iteration has gone on already. Ends when the element is set. */
+static int get_own_value(pTHX_ SV *element, MAGIC *own)
+{
+    if (own->mg_obj)
+        sv_setsv(element, own->mg_obj);
+    return 0;
+}
+
+static int set_element(pTHX_ SV *element, MAGIC *own)
+{
+    PERL_UNUSED_ARG(element);
+    SvREFCNT_dec(own->mg_obj);
+    own->mg_obj = NULL;
+    return 0;
+}
+
+static MGVTBL own_value = { .svt_get = get_own_value, .svt_set = set_element };
+
+/* Perl makes an element of the tied hash. Magic that was put on last is asked first. */
+static int copy_to_element(pTHX_ SV *outer, MAGIC *tie, SV *element, const char *name, I32 len)
+{
+    SV *inner = SvROK(tie->mg_obj) ? SvRV(tie->mg_obj) : NULL;
+    IV at = inner ? (IV)SvNVX(inner) : -1;
+    STRLEN size = len;
+    const char *key = at >= 0 && len == HEf_SVKEY ? SvPV((SV *)name, size) : name;
+    drom_pair pair;
+    if (at >= 0 && drom.host->table_at((uint64_t)SvIVX(inner), at, &pair) && pair.key.len == size
+        && foldEQ(pair.key.ptr, key, size)) {
+        SV *value = drom_sv(aTHX_ pair.value);
+        sv_magicext(element, value, PERL_MAGIC_ext, &own_value, NULL, 0);
+        SvREFCNT_dec(value);
+    }
+    sv_magic(element, SvTIED_obj(outer, tie), PERL_MAGIC_tiedelem, name, len);
+    return 1;
+}
+
+static MGVTBL table_tie; /* perl's own for a tied hash, with copy_to_element */
+
 SV *drom_table_object(pTHX_ uint64_t table, int owned)
 {
     HV *stash = gv_stashpvs("APR::Table", GV_ADD);
@@ -27,6 +66,9 @@ SV *drom_table_object(pTHX_ uint64_t table, int owned)
     SV *tie = sv_bless(newRV_noinc(inner), stash);
     HV *outer = newHV();
     hv_magic(outer, (GV *)tie, PERL_MAGIC_tied);
+    MAGIC *magic = SvMAGIC(outer);
+    magic->mg_virtual = &table_tie;
+    magic->mg_flags |= MGf_COPY;
     SvREFCNT_dec(tie);
     return sv_bless(newRV_noinc((SV *)outer), stash);
 }
@@ -194,6 +236,8 @@ static XSPROTO(xs_do)
 
 void drom_boot_table(pTHX)
 {
+    table_tie = PL_magic_vtables[want_vtbl_pack];
+    table_tie.svt_copy = copy_to_element;
     drom_define(aTHX_ "APR::Table::make", xs_make, 0);
     drom_define(aTHX_ "APR::Table::get", xs_get, 0);
     drom_define(aTHX_ "APR::Table::FETCH", xs_fetch, 0);

@@ -75,7 +75,7 @@ impl PerlTier {
             ..RunFlags::default()
         };
         if on(perl_option::PARSE_HEADERS) {
-            request.scan = Some(HeadScan::default());
+            request.scan = Some(HeadScan::of_perl());
         }
         self.next_id += 1;
         let id = self.next_id;
@@ -341,6 +341,9 @@ fn conclude(outcome: Outcome, request: &mut Request) -> bool {
 
 /// Output that was to begin with a head and did not.
 fn check_head(request: &mut Request) {
+    if request.next == Next::Finish {
+        request.settle_head();
+    }
     let unfinished = request.scan.as_ref().filter(|s| !s.is_untouched()).map(HeadScan::end);
     let Some(bad) = request.bad_head.take().or(unfinished) else { return };
     if request.next == Next::Finish {

@@ -514,6 +514,14 @@ impl Request {
         }
     }
 
+    /// Nothing follows for now: an empty line, when it is all that came, is a head without headers.
+    pub fn settle_head(&mut self) {
+        if self.scan.as_ref().is_some_and(HeadScan::is_empty_line) {
+            self.scan = None;
+            self.take_script_head(ScriptHead::default());
+        }
+    }
+
     pub fn take_script_head(&mut self, head: ScriptHead) {
         let had_status = head.status.is_some();
         if let Some(text) = &head.bad_status {
@@ -762,7 +770,7 @@ impl Exchange for Request {
             Number::ContentLength => self.content_length = u64::try_from(value).ok(),
             Number::ParseHeaders if value == 0 => self.scan_done(),
             Number::ParseHeaders if self.scan.is_none() && !self.head_sent => {
-                self.scan = Some(HeadScan::default());
+                self.scan = Some(HeadScan::of_perl());
             }
             _ => {}
         }
@@ -789,6 +797,7 @@ impl Exchange for Request {
     }
 
     fn flush(&mut self) -> Result<(), i32> {
+        self.settle_head();
         if self.scan.is_some() || (self.held.is_empty() && self.head_sent) {
             return Ok(());
         }

@@ -38,14 +38,24 @@ pub enum BadHead {
 #[derive(Debug, Default)]
 pub struct HeadScan {
     bytes: Vec<u8>,
+    /// mod_perl looks for two line ends, mod_cgi for an empty line: one more belongs to a head
+    /// without headers.
+    two_lines: bool,
 }
 
 impl HeadScan {
+    pub fn of_perl() -> Self {
+        Self { bytes: Vec::new(), two_lines: true }
+    }
+
     /// Takes the next piece. `Some` once: the head, and the part of the piece that is body already.
     pub fn feed<'a>(&mut self, piece: &'a [u8]) -> Option<Result<(ScriptHead, &'a [u8]), BadHead>> {
         let before = self.bytes.len();
         self.bytes.extend_from_slice(piece);
-        let Some((head_end, body_start)) = find_end(&self.bytes, before) else {
+        if self.is_empty_line() {
+            return None;
+        }
+        let Some((head_end, body_start)) = find_end(&self.bytes, before, self.two_lines) else {
             return (self.bytes.len() > SCRIPT_HEAD_BYTES_MAX).then_some(Err(BadHead::TooLong));
         };
         if head_end > SCRIPT_HEAD_BYTES_MAX {
@@ -64,15 +74,23 @@ impl HeadScan {
         BadHead::Line(shown(first))
     }
 
+    /// What came may be half of the two line ends: if nothing follows, it is the head.
+    pub fn is_empty_line(&self) -> bool {
+        self.two_lines && matches!(self.bytes[..], [b'\n'] | [b'\r', b'\n'])
+    }
+
     pub fn is_untouched(&self) -> bool {
         self.bytes.is_empty()
     }
 }
 
 /// The end of the last header line and the start of the body; an empty line may end in CR LF or LF.
-fn find_end(bytes: &[u8], from: usize) -> Option<(usize, usize)> {
+fn find_end(bytes: &[u8], from: usize, two_lines: bool) -> Option<(usize, usize)> {
     // An empty first line: a head without headers.
     match bytes {
+        [b'\n', b'\n', ..] if two_lines => return Some((0, 2)),
+        [b'\n', b'\r', b'\n', ..] | [b'\r', b'\n', b'\n', ..] if two_lines => return Some((0, 3)),
+        [b'\r', b'\n', b'\r', b'\n', ..] if two_lines => return Some((0, 4)),
         [b'\n', ..] => return Some((0, 1)),
         [b'\r', b'\n', ..] => return Some((0, 2)),
         _ => {}
@@ -165,6 +183,30 @@ mod tests {
     }
 
     #[test]
+    fn a_head_without_headers_is_two_line_ends_under_mod_perl() {
+        for (pieces, cgi, perl) in [
+            (&["\n\nbody"][..], "\nbody", "body"),
+            (&["\r\n\r\nbody"], "\r\nbody", "body"),
+            (&["\n", "\n", "\n", "body"], "\n\nbody", "\nbody"),
+            (&["\r\n", "\nbody"], "\nbody", "body"),
+            (&["\n", "body\n\n"], "body\n\n", "body\n\n"),
+            (&["\n\r", "body"], "\rbody", "\rbody"),
+        ] {
+            let pieces: Vec<&[u8]> = pieces.iter().map(|p| p.as_bytes()).collect();
+            for (scan, body) in [(HeadScan::default(), cgi), (HeadScan::of_perl(), perl)] {
+                let (head, rest) = from_pieces(scan, &pieces).unwrap();
+                assert_eq!(
+                    (head, &rest[..]),
+                    (ScriptHead::default(), body.as_bytes()),
+                    "{pieces:?}"
+                );
+            }
+        }
+        let mut scan = HeadScan::of_perl();
+        assert!(scan.feed(b"\n").is_none() && scan.is_empty_line());
+    }
+
+    #[test]
     fn a_usual_head() {
         let (head, body) =
             whole(b"Content-type: text/plain\r\nStatus: 404 Gone fishing\nX-A: 1\n\nbody\n\n")
@@ -198,7 +240,10 @@ mod tests {
 
     /// What comes out of these pieces: the head, and how much of all of them is body.
     fn in_pieces(pieces: &[&[u8]]) -> Result<(ScriptHead, Vec<u8>), BadHead> {
-        let mut scan = HeadScan::default();
+        from_pieces(HeadScan::default(), pieces)
+    }
+
+    fn from_pieces(mut scan: HeadScan, pieces: &[&[u8]]) -> Result<(ScriptHead, Vec<u8>), BadHead> {
         let mut pieces = pieces.iter();
         for piece in pieces.by_ref() {
             if let Some(found) = scan.feed(piece) {

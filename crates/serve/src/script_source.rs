@@ -9,13 +9,17 @@ use crate::config::ScriptFlavour;
 
 /// `ModPerl::ROOT::ModPerl::Registry::srv_perl_hello_2epl`.
 pub fn package(flavour: ScriptFlavour, path: &Path) -> String {
-    let is_old = matches!(flavour, ScriptFlavour::ApacheRegistry | ScriptFlavour::ApachePerlRun);
     let parts = path.as_os_str().as_bytes().split(|&b| b == b'/').filter(|p| !p.is_empty());
     let names: Vec<String> = parts.map(name).collect();
-    if is_old {
+    if is_old(flavour) {
         return format!("Apache::ROOT::{}", names.join("::"));
     }
     format!("ModPerl::ROOT::{}::{}", flavour.class(), names.join("_"))
+}
+
+/// Of mod_perl 1.
+fn is_old(flavour: ScriptFlavour) -> bool {
+    matches!(flavour, ScriptFlavour::ApacheRegistry | ScriptFlavour::ApachePerlRun)
 }
 
 /// Characters outside of a word become `_` and their hexadecimal number, a leading digit gets `_`.
@@ -44,6 +48,10 @@ pub fn wrap(flavour: ScriptFlavour, package: &str, path: &Path, text: &[u8]) -> 
     let (code, data) = cut_end(text);
     let mut out = Vec::with_capacity(text.len() + 300);
     out.extend_from_slice(format!("package {package};").as_bytes());
+    if !is_old(flavour) {
+        // As the eval around it in mod_perl 2: also without what perl warns of by default.
+        out.extend_from_slice(b"no warnings;");
+    }
     out.extend_from_slice(b"sub handler {");
     if let Some(data) = data {
         out.extend_from_slice(b"open(DATA, '<', \\'");
@@ -83,12 +91,7 @@ fn switches(flavour: ScriptFlavour, code: &[u8]) -> &'static str {
     if !switches.any(|w| w[1..].contains(&b'w')) {
         return "";
     }
-    match flavour {
-        ScriptFlavour::ApacheRegistry | ScriptFlavour::ApachePerlRun => {
-            "BEGIN {$^W = 1;}; $^W = 1;"
-        }
-        _ => "use warnings;",
-    }
+    if is_old(flavour) { "BEGIN {$^W = 1;}; $^W = 1;" } else { "use warnings;" }
 }
 
 /// Splits at the first line that begins with `__END__` or `__DATA__`; the data begins on the next line.

@@ -122,11 +122,11 @@ sub cleanup_phase {
     Drom::Request::unsupported("$method($phase)", 'name the handlers of this phase in the configuration');
 }
 
-# One cleanup of the pool runs the list.
+# The list is run before the cleanups of the pool.
 sub install_cleanups {
     my ($r) = @_;
     my $list = Drom::Request::values_of($r)->{cleanup_handlers} = [];
-    $r->pool->cleanup_register(sub { run_cleanups($list, @_) });
+    Drom::Request::cleanup_phase(sub { run_cleanups($list, @_) });
     return $list;
 }
 

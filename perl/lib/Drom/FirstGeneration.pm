@@ -52,7 +52,12 @@ sub send_http_header {
 
 sub content_length { my $r = shift; my $old = $r->content_length_(@_); return $old < 0 ? undef : $old }
 sub cgi_header_out { my $r = shift; cgi_header_line($r, "$_[0]: $_[1]"); return }
-sub register_cleanup { my ($r, @what) = @_; return $r->pool->cleanup_register(@what) }
+# mod_perl 1 runs them in their order, Apache2::compat as the pool's.
+sub register_cleanup {
+    my ($r, @what) = @_;
+    return $r->push_handlers(PerlCleanupHandler => $what[0]) if $r->isa('Apache');
+    return $r->pool->cleanup_register(@what);
+}
 sub post_connection { my ($r, @what) = @_; return $r->pool->cleanup_register(@what) }
 sub exit { my ($r, $status) = @_; return ModPerl::Util::exit($status // 0) }
 sub is_xlate { return 0 }

@@ -11,14 +11,17 @@ use crate::{
 macro_rules! cases {
     ($($name:ident)*) => { vec![$(Case { name: stringify!($name), body: $name }),*] };
 }
+pub(crate) use cases;
 
 pub fn all() -> Vec<Case> {
     cases![
         fields_of_the_request
         tables_of_the_request
         reading_and_writing
+        print_sends_the_bytes_of_a_string
         configuration_and_place
         phases
+        cleanups_run_in_the_order_of_mod_perl
         responses
         conditions
         access
@@ -30,6 +33,7 @@ pub fn all() -> Vec<Case> {
         first_generation_class
         constants
         apr_tables
+        values_of_a_table_are_those_of_their_entries
         apr_pools
         apr_modules
         every_module_loads
@@ -50,6 +54,7 @@ pub fn all() -> Vec<Case> {
         environment_is_the_requests_own
         special_variables_end_with_the_request
         child_processes
+        children_print_into_the_answer
         what_is_refused_is_an_error_and_nothing_is_lost
         requests_can_be_interrupted
         end_blocks_of_a_script
@@ -172,6 +177,24 @@ fn reading_and_writing() {
     assert_eq!(fake.flushes, [10]);
 }
 
+fn print_sends_the_bytes_of_a_string() {
+    let mut fake = Fake::get("/");
+    Perl::start().check(
+        r#"
+        my ($up, $wide) = ("\xe9", "\x{20ac}"); utf8::upgrade($up);
+        local $SIG{__WARN__} = sub { die @_ };
+        is($r->print($up), 2, 'its bytes'); $r->puts($up); $r->printf('%s', $up); $r->write($up);
+        $r->print("\xe9", $wide); is($r->write($wide), 3, 'all of them');
+        tie *OUT, $r; print OUT $up; untie *OUT;
+        "#,
+        &mut fake,
+    );
+    assert_eq!(
+        fake.output,
+        b"\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xe9\xe2\x82\xac\xe2\x82\xac\xc3\xa9"
+    );
+}
+
 fn configuration_and_place() {
     let mut fake = Fake::get("/app");
     Perl::start().check(
@@ -219,7 +242,7 @@ fn phases() {
     );
     assert_eq!(fake.logged, [(3, "in a cleanup\n".to_owned())]);
     perl.check(
-        "is(join(' ', @main::done), 'one late Apache2::RequestRec still pool arg post', 'cleanups');",
+        "is(join(' ', @main::done), 'one late Apache2::RequestRec still post pool arg', 'cleanups');",
         &mut Fake::get("/"),
     );
     perl.check(
@@ -228,6 +251,32 @@ fn phases() {
         &mut Fake::get("/"),
     );
     perl.check("is(join(' ', @main::done), '2', 'set_handlers');", &mut Fake::get("/"));
+}
+
+fn cleanups_run_in_the_order_of_mod_perl() {
+    let mut fake = Fake::get("/");
+    let mut perl = Perl::start();
+    perl.check(
+        r#"
+        our @done = (); my $p = $r->pool;
+        sub to { my $what = shift; sub { push @main::done, $what; 0 } }
+        $p->cleanup_register(to('p1')); $r->push_handlers(PerlCleanupHandler => to('h1'));
+        my $two = sub { push @main::done, "p2$_[0]"; $p->cleanup_register(to('inner')) };
+        $p->cleanup_register($two, '!');
+        $p->cleanup_register(sub { die 'dead' }); $r->push_handlers(PerlCleanupHandler => to('h2'));
+        "#,
+        &mut fake,
+    );
+    perl.check("is(\"@main::done\", 'h1 h2 p2! inner p1', 'order')", &mut Fake::get("/"));
+    assert!(fake.logged.iter().any(|(_, text)| text.contains("dead")), "{:?}", fake.logged);
+    perl.check_as(
+        RunFlags { mod_perl_1: true, ..flags() },
+        "our @done = (); for my $n (1, 2) { $r->register_cleanup(sub { push @main::done, $n }) }",
+        &mut Fake::get("/"),
+    );
+    perl.check("is(\"@main::done\", '1 2', 'of mod_perl 1')", &mut Fake::get("/"));
+    perl.check("$r->pool->cleanup_register(sub { exit 3 })", &mut Fake::get("/"));
+    perl.check("1", &mut Fake::get("/"));
 }
 
 fn responses() {
@@ -532,6 +581,28 @@ fn apr_tables() {
         $t->set(bytes => "a\0b\xff"); is($t->get('bytes'), "a\0b\xff", 'bytes');
         require Apache::Table;
         my $old = Apache::Table->new($r, 3); $old->add(k => 'v'); is($old->get('K'), 'v', 'Apache::Table');
+        "#,
+        &mut Fake::get("/"),
+    );
+}
+
+/// What mod_perl gives for the same lines.
+fn values_of_a_table_are_those_of_their_entries() {
+    Perl::start().check(
+        r#"
+        my $t = APR::Table::make($r->pool, 3); $t->add(k => $_) for 1 .. 3; $t->add(b => 9);
+        is(join(' ', values %$t), '1 2 3 9', 'values'); my @all = %$t;
+        is("@all", 'k 1 k 2 k 3 b 9', 'a list'); my %h = %$t; is("$h{k} $h{b}", '3 9', 'a hash');
+        @all = (); push @all, $_ for values %$t; is("@all", '1 2 3 9', 'a loop');
+        @all = (); while (my ($k, $v) = each %$t) { push @all, "$k=$v", $t->{$k} }
+        is("@all", 'k=1 1 k=2 2 k=3 3 b=9 9', 'each'); is($t->{k}, 1, 'the first, outside of it');
+        my @kept = map { \$_ } values %$t; $_ .= 'x' for values %$t;
+        is(join(' ', values %$t), '3x 9x', 'values can be set'); is(${$kept[1]}, 2, 'kept');
+        keys %$t; my ($k) = each %$t; $t->{k} = 5;
+        is($t->{k}, 5, 'set while an iteration stands there');
+        for my $v (values %$t) { $v = 7; is("$v $t->{k}", '7 7', 'set'); last }
+        $r->headers_out->add('X-A' => $_) for 1, 2;
+        is(join(' ', values %{$r->headers_out}), '1 2', 'of the request');
         "#,
         &mut Fake::get("/"),
     );
@@ -900,14 +971,62 @@ fn child_processes() {
         is(`echo back \$SERVER_PORT`, "back 8080\n", 'backticks');
         open my $p, 'echo pipe |' or die; is(scalar <$p>, "pipe\n", 'a pipe'); close $p;
         my $pid = fork // die; exit 7 unless $pid; waitpid $pid, 0; is($? >> 8, 7, 'a child exits');
-        $pid = fork // die; unless ($pid) { $| = 1; print 'lost'; $r->print('x'); $r->rflush; system 'true'; exit 5 }
-        waitpid $pid, 0; is($? >> 8, 5, 'a child prints to nobody');
+        $pid = fork // die; unless ($pid) {
+            $| = 1; print 'child'; $r->print('x'); $r->rflush; system 'echo y'; exit 5
+        }
+        waitpid $pid, 0; is($? >> 8, 5, 'a child prints'); print 'c';
         $pid = fork // die; die 'in the child' unless $pid; waitpid $pid, 0; is($? >> 8, 255, 'a child dies');
         system('sh', '-c', 'exit 3'); is($? >> 8, 3, 'a status');
         "#,
         &mut fake,
     );
-    assert_eq!(fake.shown(), "asystem www.example.org\nb");
+    assert_eq!(fake.shown(), "asystem www.example.org\nbchildxy\nc");
+}
+
+fn children_print_into_the_answer() {
+    let mut perl = Perl::start();
+    let open = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let before = open();
+    let mut fake = Fake::post("/", "text/plain", b"body");
+    perl.check(
+        r#"
+        print 'a'; my $pid = open(my $k, '-|') // die;
+        unless ($pid) { print 'pipe'; $r->print('d'); exit 2 }
+        is(scalar <$k>, 'piped', 'what the child printed'); close $k; is($? >> 8, 2, 'its status');
+        $pid = open($k, '|-') // die; unless ($pid) { print '[', <STDIN>, ']'; exit }
+        print $k 'to the child'; close $k; print '(closed)';
+        is(scalar <STDIN>, 'body', 'STDIN of the parent');
+        for my $n (1 .. 3) {
+            $pid = fork // die; next if $pid; print "<$n>";
+            fork || do { print '<in>'; exit }; wait; exit;
+        }
+        1 while wait > 0; print 'b';
+        $pid = open $k, '-|', 'echo', 'list'; is(<$k>, "list\n", 'a list'); close $k;
+        $pid = fork // die; unless ($pid) { print 'x' x 300_000; die 'dead' }
+        waitpid $pid, 0; print 'c';
+        "#,
+        &mut fake,
+    );
+    let shown = fake.shown();
+    let (start, end) = shown.split_once("b").unwrap_or_default();
+    for piece in ["a", "[to the child](closed)", "<1>", "<2>", "<3>", "<in><"] {
+        assert!(start.contains(piece), "{piece} in {start}");
+    }
+    assert_eq!(start.matches("<in>").count(), 3);
+    assert_eq!(end, format!("{}c", "x".repeat(300_000)));
+    let late = "$SIG{CHLD} = 'IGNORE'; pipe my $in, my $out or die; our $pid = fork // die;
+        if (!$pid) { close $out; my $wait = <$in>; exit(print('late') ? 1 : 2) } close $in;
+        our $keep = $out; print 'early';";
+    let mut fake = Fake::get("/");
+    perl.script(late, &mut fake);
+    assert_eq!(fake.shown(), "early");
+    let mut fake = Fake::get("/");
+    perl.script(
+        "close our $keep; waitpid our $pid, 0; $SIG{CHLD} = 'DEFAULT'; print 'next'",
+        &mut fake,
+    );
+    assert_eq!(fake.shown(), "next", "who prints after the answer prints to nobody");
+    assert_eq!(open(), before);
 }
 
 /// Everything that the shim takes from the system, asked for once.

@@ -3,6 +3,7 @@
 
 mod cases;
 mod fake;
+mod leftovers;
 mod perl;
 
 use std::{
@@ -22,7 +23,7 @@ fn main() {
         return;
     }
     let filter = std::env::args().nth(1).filter(|a| !a.starts_with('-')).unwrap_or_default();
-    let cases = cases::all();
+    let cases: Vec<_> = cases::all().into_iter().chain(leftovers::all()).collect();
     let chosen: Vec<_> = cases.iter().filter(|c| c.name.contains(&filter)).collect();
     let failed = chosen.iter().filter(|case| !passes(case)).count();
     println!("api: {} cases, {failed} failed", chosen.len());
