@@ -11,7 +11,7 @@ static AV *known; /* copies of its elements; NULL: to be taken by the next reque
 static void share_text(pTHX_ SV *element)
 {
     STRLEN len;
-    if (!SvPOK(element) || SvTHINKFIRST(element) || SvMAGICAL(element))
+    if (!SvPOK(element) || SvROK(element) || SvREADONLY(element) || SvMAGICAL(element))
         return;
     const char *text = SvPV(element, len);
     I32 signed_len = SvUTF8(element) ? -(I32)len : (I32)len;
@@ -47,7 +47,10 @@ static int same(const SV *now, const SV *then)
     U32 kind = SvFLAGS(then) & (SVf_POK | SVf_ROK);
     if (!now || (SvFLAGS(now) & (SVf_POK | SVf_ROK)) != kind)
         return 0;
-    return !kind || now->sv_u.svu_rv == then->sv_u.svu_rv; /* a text's pointer is there too */
+    if (!kind || now->sv_u.svu_rv == then->sv_u.svu_rv) /* a text's pointer is there too */
+        return 1;
+    return kind == SVf_POK && SvCUR(now) == SvCUR(then)
+        && memEQ(SvPVX_const(now), SvPVX_const(then), SvCUR(now));
 }
 
 static int is_unusual(AV *av) { return SvMAGICAL(av) || SvREADONLY(av); }
