@@ -68,7 +68,7 @@ fn changes_of_inc_end_with_the_request() {
     perl.check("is($main::kept, \\@INC, 'the same array')", &mut Fake::get("/"));
     perl.script("our @places = map { \\$_ } @INC", &mut Fake::get("/"));
     perl.check(
-        "is(join(',', map { \\$_ } @INC), join(',', @main::places), 'untouched, so not made again')",
+        "is(join(',', map { \\$_ } @INC), join(',', @main::places), 'untouched, not made again')",
         &mut Fake::get("/"),
     );
     let in_the_same = "use lib '/only/now'; print $INC[0];";
