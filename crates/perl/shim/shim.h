@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define DROM_SHIM_ABI 4
+#define DROM_SHIM_ABI 5
 
 typedef struct {
     const char *ptr; /* NULL: undefined */
@@ -124,6 +124,7 @@ typedef struct {
     const char *text;
     size_t text_len;
     const char *directory; /* chdir here for the compile, or NULL */
+    int is_quiet;          /* without warnings, unless the text asks for them */
 } drom_source;
 
 #ifdef DROM_BUILDING_SHIM

@@ -92,6 +92,8 @@ pub struct Source<'a> {
     pub package: &'a str,
     pub text: &'a [u8],
     pub directory: Option<&'a std::ffi::CStr>,
+    /// Compiled as under `no warnings`, unless the text asks for them.
+    pub quiet: bool,
 }
 
 /// How Perl came back.
@@ -180,6 +182,7 @@ impl Interpreter {
             text: source.text.as_ptr(),
             text_len: source.text.len(),
             directory: source.directory.map_or(std::ptr::null(), std::ffi::CStr::as_ptr),
+            is_quiet: c_int::from(source.quiet),
         };
         let mut result = RunResult::empty();
         // SAFETY: everything `raw` points to lives through the call.

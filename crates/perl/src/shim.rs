@@ -8,7 +8,7 @@ use std::{
 };
 
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libdrom_perl.so"));
-const ABI: c_int = 4;
+const ABI: c_int = 5;
 
 /// Why Perl cannot be served here.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +67,7 @@ pub struct SourceText {
     pub text: *const u8,
     pub text_len: usize,
     pub directory: *const c_char,
+    pub is_quiet: c_int,
 }
 
 #[repr(C)]

@@ -41,6 +41,7 @@ struct Script {
     package: String,
     /// PerlRun: the text to compile each time.
     text: Vec<u8>,
+    is_quiet: bool,
     folder: CString,
     /// Its `$0`.
     name: CString,
@@ -241,7 +242,8 @@ fn compile(
     script: &Script,
     directory: Option<&CStr>,
 ) -> Result<Handler, String> {
-    let source = Source { package: &script.package, text: &script.text, directory };
+    let source =
+        Source { package: &script.package, text: &script.text, directory, quiet: script.is_quiet };
     interpreter.compile(&source).map_err(|text| shown(&text))
 }
 
@@ -260,7 +262,8 @@ fn read_script(
     let folder = path.parent().unwrap_or(Path::new("/")).as_os_str().as_bytes();
     let folder = CString::new(folder).unwrap_or_default();
     let name = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
-    Ok(Script { changed, handler: None, package, text: wrapped, folder, name })
+    let is_quiet = script_source::is_quiet(flavour);
+    Ok(Script { changed, handler: None, package, text: wrapped, is_quiet, folder, name })
 }
 
 /// The checks before a script is looked at: what stands in for a run, if they fail.

@@ -17,6 +17,11 @@ pub fn package(flavour: ScriptFlavour, path: &Path) -> String {
     format!("ModPerl::ROOT::{}::{}", flavour.class(), names.join("_"))
 }
 
+/// As the eval around a script in mod_perl 2: also without what perl warns of by default.
+pub fn is_quiet(flavour: ScriptFlavour) -> bool {
+    !is_old(flavour)
+}
+
 /// Of mod_perl 1.
 fn is_old(flavour: ScriptFlavour) -> bool {
     matches!(flavour, ScriptFlavour::ApacheRegistry | ScriptFlavour::ApachePerlRun)
@@ -48,10 +53,6 @@ pub fn wrap(flavour: ScriptFlavour, package: &str, path: &Path, text: &[u8]) -> 
     let (code, data) = cut_end(text);
     let mut out = Vec::with_capacity(text.len() + 300);
     out.extend_from_slice(format!("package {package};").as_bytes());
-    if !is_old(flavour) {
-        // As the eval around it in mod_perl 2: also without what perl warns of by default.
-        out.extend_from_slice(b"no warnings;");
-    }
     out.extend_from_slice(b"sub handler {");
     if let Some(data) = data {
         out.extend_from_slice(b"open(DATA, '<', \\'");

@@ -1037,7 +1037,8 @@ const GREEDY: &str = "print 'a'; system('echo b'); print `echo c`; \
 fn in_a_folder(perl: &Perl, id: u64) -> Result<String, String> {
     let text = format!("package Greedy{id}; sub handler {{ {GREEDY} }} 1;");
     let (package, directory) = (format!("Greedy{id}"), Some(c"/"));
-    let source = drom_perl::Source { package: &package, text: text.as_bytes(), directory };
+    let source =
+        drom_perl::Source { package: &package, text: text.as_bytes(), directory, quiet: true };
     let handler = perl.interpreter.compile(&source).map_err(|e| crate::perl::text(&e))?;
     let mut fake = Fake::get("/");
     let call = drom_perl::Call { handler, id, flags: flags(), directory, program: None };
@@ -1111,6 +1112,7 @@ fn end_blocks_of_a_script() {
         package: "Bad",
         text: b"package Bad; BEGIN { exit 2 }",
         directory: None,
+        quiet: false,
     };
     assert!(perl.interpreter.compile(&source).is_err());
 }

@@ -57,7 +57,8 @@ impl Perl {
         let code = format!(
             "package {package}; sub handler {{ package main;\n#line 1 snippet\n{script}\n}}\n1;"
         );
-        let source = Source { package: &package, text: code.as_bytes(), directory: None };
+        let source =
+            Source { package: &package, text: code.as_bytes(), directory: None, quiet: false };
         let handler = self.interpreter.compile(&source);
         let handler = handler.unwrap_or_else(|e| panic!("does not compile: {}", text(&e)));
         if self.scripts == 1 {
