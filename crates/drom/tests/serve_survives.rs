@@ -392,7 +392,13 @@ fn a_full_disk_is_an_answer_and_no_death() {
 
 /// A terminal that closes sends SIGHUP to the whole group.
 #[test]
-fn a_hangup_for_every_process_is_one_reload() {
+fn a_reload_signal_for_every_process_is_one_reload() {
+    for signal in [libc::SIGHUP, libc::SIGUSR1] {
+        one_reload(signal);
+    }
+}
+
+fn one_reload(signal: i32) {
     let signals = "#!/bin/sh\nprintf 'Content-type: text/plain\\n\\n'\n\
         grep -E '^Sig(Ign|Blk)' /proc/self/status\n";
     let files =
@@ -404,7 +410,7 @@ fn a_hangup_for_every_process_is_one_reload() {
     family.retain(|&pid| pid != spawner);
     // The others hear it first: a spawner that was replaced by the reload would not show.
     for pid in [&family[..], &[spawner, server.pid()]].concat() {
-        kill(pid, libc::SIGHUP);
+        kill(pid, signal);
     }
     assert!(server.logged("reload: the new code is loaded"));
     for _ in 0..3 {
@@ -414,7 +420,8 @@ fn a_hangup_for_every_process_is_one_reload() {
     let text = server.get("/cgi-bin/s.sh").text();
     for line in text.lines() {
         let mask = line.split_whitespace().last().and_then(|m| u64::from_str_radix(m, 16).ok());
-        assert_eq!(mask.map(|m| m & 1), Some(0), "a script hears SIGHUP: {text}");
+        let heard = mask.map(|m| m & 1 << (signal - 1));
+        assert_eq!(heard, Some(0), "a script hears {signal}: {text}");
     }
     assert!(!server.error_log().contains("was killed"), "{}", server.error_log());
 }

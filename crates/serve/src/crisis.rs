@@ -62,9 +62,9 @@ pub fn install(
     handle(give_up_signal(), fatal as *const () as usize, libc::SA_ONSTACK | libc::SA_NODEFER);
     handle(interrupt_signal(), interrupt as *const () as usize, 0);
     handle(libc::SIGUSR2, drain as *const () as usize, 0);
-    // A terminal's signals are the master's business. By a handler, because programs that Perl
-    // starts would inherit that they are ignored.
-    for signal in [libc::SIGINT, libc::SIGHUP] {
+    // A terminal's signals and those for a reload are the master's business. By a handler, because
+    // programs that Perl starts would inherit that they are ignored.
+    for signal in [libc::SIGINT, libc::SIGHUP, libc::SIGUSR1] {
         handle(signal, not_ours as *const () as usize, libc::SA_RESTART);
     }
     // SAFETY: ignoring a signal needs no handler.

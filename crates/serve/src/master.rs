@@ -206,6 +206,7 @@ impl Master {
                 unsafe {
                     libc::signal(libc::SIGINT, libc::SIG_IGN);
                     libc::signal(libc::SIGHUP, libc::SIG_IGN);
+                    libc::signal(libc::SIGUSR1, libc::SIG_IGN);
                 }
                 let allowed = user.is_none_or(|u| sys::become_user(&u).is_ok());
                 if allowed {

@@ -113,7 +113,7 @@ pub fn start(
 fn run(kind: &Kind, board: Scoreboard, perl: &Perl, fds: [OwnedFd; 3]) -> ! {
     sys::reset_signals();
     // Also while modules load; a child hears it again.
-    let _ = sys::signal_fd(&[libc::SIGHUP]);
+    let _ = sys::signal_fd(&[libc::SIGHUP, libc::SIGUSR1]);
     // Among what the spawner holds are the pipes of the very job that made it start this zygote.
     sys::close_all_except(&fds.each_ref().map(AsRawFd::as_raw_fd));
     let [jobs, report, lifeline] = fds;
@@ -169,7 +169,7 @@ impl Wait for ZygoteLoop {
     fn next(&mut self) -> Option<PerlJob> {
         sys::die_with_parent(0);
         // What is sent to the whole group is the master's to understand; children hear it again.
-        let ours = [libc::SIGCHLD, libc::SIGHUP, libc::SIGINT, libc::SIGTERM];
+        let ours = [libc::SIGCHLD, libc::SIGHUP, libc::SIGUSR1, libc::SIGINT, libc::SIGTERM];
         let signals = sys::signal_fd(&ours).ok()?;
         let mut children = HashMap::new();
         let mut buffer = vec![0; JOB_BYTES_MAX + 1];
