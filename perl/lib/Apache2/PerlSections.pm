@@ -13,7 +13,7 @@ Drom::Absent::all(__PACKAGE__, 'move the code to a file and PerlRequire that');
 
 =head1 NAME
 
-Apache2::PerlSections - <Perl> sections (not supported)
+Apache2::PerlSections - sections of Perl in the configuration (not supported)
 
 =head1 SYNOPSIS
 

@@ -111,7 +111,8 @@ sub set_handlers {
 
 sub get_handlers {
     my ($r, $phase) = @_;
-    return [@{Drom::Request::values_of($r)->{cleanup_handlers} || []}] if $phase =~ /^(?:Perl)?CleanupHandler$/;
+    return [@{Drom::Request::values_of($r)->{cleanup_handlers} || []}]
+        if $phase =~ /^(?:Perl)?CleanupHandler$/;
     return undef unless $phase =~ /^(?:Perl)?(?:Response)?Handler$/;
     return [map { callable($_) } split /\0/, $r->response_handlers_ // ''];
 }

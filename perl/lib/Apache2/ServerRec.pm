@@ -61,9 +61,9 @@ sub get_handlers {
 # of Apache knows is ignored, as there.
 sub phase_refused {
     my ($method, $phase) = @_;
-    return 0 unless $phase =~ /^(?:Perl)?(?:PostReadRequest|Trans|MapToStorage|HeaderParser|Init|Access|Authen|
-        Authz|Type|Fixup|Response|Log|Cleanup|OpenLogs|PostConfig|PreConnection|ProcessConnection|
-        InputFilter|OutputFilter|)Handler\z/x;
+    return 0 unless $phase =~ /^(?:Perl)?(?:PostReadRequest|Trans|MapToStorage|HeaderParser|Init|
+        Access|Authen|Authz|Type|Fixup|Response|Log|Cleanup|OpenLogs|PostConfig|PreConnection|
+        ProcessConnection|InputFilter|OutputFilter|)Handler\z/x;
     Drom::Request::unsupported("$method($phase) on the server", 'name the handler in the configuration');
 }
 

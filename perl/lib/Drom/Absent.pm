@@ -1,6 +1,6 @@
 package Drom::Absent;
-# For modules of mod_perl whose work this server does not do: they can be loaded, and a call dies with a message
-# that names it, its place and what to do instead.
+# For modules of mod_perl whose work this server does not do: they can be loaded, and a call dies with
+# a message that names it, its place and what to do instead.
 use strict;
 use warnings;
 
