@@ -2,7 +2,7 @@
 //! of the blocks, must be settled from its first step on. Pure.
 
 use drom_report::format::time;
-use drom_stats::{Paired, mean, mser5};
+use drom_stats::{Paired, mean, median_of_sorted, mser5};
 use drom_store::{Block, Manifest, Slice};
 
 use crate::plan::{BLOCKS_MIN, settle_s};
@@ -51,8 +51,7 @@ pub fn too_short(manifest: &Manifest, blocks: &[&Block], variant: &str) -> Optio
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
-    let (low, high) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
-    0.5 * (low + high)
+    median_of_sorted(&values)
 }
 
 /// The rates of a block's slices one after the other, as shares of their mean.

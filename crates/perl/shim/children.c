@@ -194,27 +194,16 @@ static OP *pp_fork(pTHX)
     return next;
 }
 
-static OP *pp_wait(pTHX)
+/* A child may have come to its end: what it printed is next. close() waits for that of a pipe. */
+static OP *after_wait(OP *next)
 {
-    OP *next = usual_wait(aTHX);
     collect();
     return next;
 }
 
-static OP *pp_waitpid(pTHX)
-{
-    OP *next = usual_waitpid(aTHX);
-    collect();
-    return next;
-}
-
-/* It waits for the child of a pipe. */
-static OP *pp_close(pTHX)
-{
-    OP *next = usual_close(aTHX);
-    collect();
-    return next;
-}
+static OP *pp_wait(pTHX) { return after_wait(usual_wait(aTHX)); }
+static OP *pp_waitpid(pTHX) { return after_wait(usual_waitpid(aTHX)); }
+static OP *pp_close(pTHX) { return after_wait(usual_close(aTHX)); }
 
 void drom_hook_processes(void)
 {

@@ -369,7 +369,6 @@ static XSPROTO(xs_cleanup_phase) /* (code) */
     XSRETURN_EMPTY;
 }
 
-/* The files of perl/lib are in the program; Perl asks for them through a hook at the head of @INC. */
 static XSPROTO(xs_child_exit)
 {
     dXSARGS;

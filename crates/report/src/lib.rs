@@ -17,4 +17,4 @@ pub use findings::{
 };
 pub use html::html;
 pub use json::{SCHEMA, json};
-pub use text::{Style, fold, markdown, text};
+pub use text::{Style, broken, fold, markdown, text};

@@ -226,20 +226,29 @@ fn folded(text: &str, style: Style) -> String {
 #[must_use]
 pub fn fold(text: &str, width: usize) -> String {
     let indent = text.len() - text.trim_start().len();
-    let (mut out, mut column) = (" ".repeat(indent), indent);
+    let room = width.saturating_sub(indent);
+    let lines = broken(text, room, room.saturating_sub(2));
+    " ".repeat(indent) + &lines.join(&format!("\n{}", " ".repeat(indent + 2)))
+}
+
+/// The words of a text in lines: the first of at most so many columns, and the others. A word
+/// that is longer has a line of its own.
+#[must_use]
+pub fn broken(text: &str, first: usize, others: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
-        let length = word.chars().count();
-        if column > indent && column + 1 + length > width {
-            out += &format!("\n{}", " ".repeat(indent + 2));
-            column = indent + 2;
-        } else if column > indent {
-            out.push(' ');
-            column += 1;
+        let room = if lines.len() == 1 { first } else { others };
+        let last = lines.last_mut().expect("there is a first one");
+        if last.is_empty() {
+            last.push_str(word);
+        } else if last.chars().count() + 1 + word.chars().count() <= room {
+            last.push(' ');
+            last.push_str(word);
+        } else {
+            lines.push(word.to_owned());
         }
-        out += word;
-        column += length;
     }
-    out
+    lines
 }
 
 fn check_word(check: &crate::CheckCount) -> String {

@@ -588,17 +588,16 @@ pub fn identity(
         return Ok(None);
     }
     let Some(name) = user else { return Ok(None) };
-    let unknown = |what: &str| what.to_owned();
     let answer = ask_in_child(|| match look_up(name, group) {
         Ok(found) => found.iter().map(|id| format!("{id} ")).collect(),
         Err(name) => format!("?{name}"),
     });
     let answer = answer.map_err(|e| format!("{name} ({e})"))?;
     if let Some(name) = answer.strip_prefix('?') {
-        return Err(unknown(name));
+        return Err(name.to_owned());
     }
     let ids: Vec<u32> = answer.split_whitespace().filter_map(|id| id.parse().ok()).collect();
-    let [uid, gid, groups @ ..] = &ids[..] else { return Err(unknown(name)) };
+    let [uid, gid, groups @ ..] = &ids[..] else { return Err(name.to_owned()) };
     Ok(Some(crate::template::Identity { uid: *uid, gid: *gid, groups: groups.to_vec() }))
 }
 
@@ -618,8 +617,7 @@ fn ask_in_child(question: impl FnOnce() -> String) -> io::Result<String> {
             drop(write);
             let mut answer = String::new();
             let read = std::fs::File::from(read).read_to_string(&mut answer);
-            // SAFETY: waits for the child just made.
-            unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+            wait_for(child);
             read.map(|_| answer)
         }
     }

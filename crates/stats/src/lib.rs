@@ -27,4 +27,4 @@ pub use rng::Rng;
 pub use sequence::confidence_sequence;
 pub use stein::{blocks_needed, blocks_needed_at, half_width_after, half_width_at};
 pub use trend::{Trend, trend};
-pub use wilcoxon::{HodgesLehmann, hodges_lehmann};
+pub use wilcoxon::{HodgesLehmann, hodges_lehmann, median_of_sorted};

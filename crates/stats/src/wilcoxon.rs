@@ -58,7 +58,9 @@ fn signed_rank_probabilities(n: usize) -> Vec<f64> {
     p
 }
 
-fn median_of_sorted(sorted: &[f64]) -> f64 {
+/// The middle of ascending values, or the mean of the two in the middle. NaN-free and not empty.
+#[must_use]
+pub fn median_of_sorted(sorted: &[f64]) -> f64 {
     let n = sorted.len();
     if n % 2 == 1 { sorted[n / 2] } else { 0.5 * (sorted[n / 2 - 1] + sorted[n / 2]) }
 }

@@ -219,10 +219,12 @@ impl Spawner {
     /// The zygote of a kind, started when there is none. Without room for one more a bare one has
     /// to do.
     fn zygote(&mut self, kind: &zygote::Kind) -> Option<&zygote::Link> {
-        let bare = self.kind(kind.taint, &[], &kind.env);
-        let bare = zygote::Kind { core: kind.core, ..bare };
         let full = self.zygotes.len() >= SETS_MAX * self.cores.len();
-        let kind = if full && !self.zygotes.contains_key(kind) { &bare } else { kind };
+        let bare = (full && !self.zygotes.contains_key(kind)).then(|| {
+            let bare = self.kind(kind.taint, &[], &kind.env);
+            zygote::Kind { core: kind.core, ..bare }
+        });
+        let kind = bare.as_ref().unwrap_or(kind);
         let stale = self.zygotes.get_mut(kind).is_some_and(|link| !link.is_current());
         if stale {
             self.zygotes.remove(kind);

@@ -75,18 +75,7 @@ const EVIDENCE_AT: usize = TITLE_WIDTH + 5 + CHECK_WIDTH + 1;
 /// The first line goes behind the check's name, the others under it.
 fn evidence(text: &str, width: Option<usize>) -> Vec<String> {
     let room = width.map_or(usize::MAX, |width| width.saturating_sub(EVIDENCE_AT).max(20));
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let last = lines.last_mut().expect("there is a first one");
-        if last.is_empty() {
-            last.push_str(word);
-        } else if last.chars().count() + 1 + word.chars().count() <= room {
-            last.push(' ');
-            last.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
+    let mut lines = drom_report::broken(text, room, room);
     let under = " ".repeat(EVIDENCE_AT - TITLE_WIDTH);
     lines.iter_mut().skip(1).for_each(|line| line.insert_str(0, &under));
     lines
