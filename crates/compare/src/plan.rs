@@ -131,6 +131,8 @@ pub fn settle_s(slice_s: f64) -> f64 {
     (slice_s / 10.0).min(0.1)
 }
 
+/// How a server is started.
+const HOW_KEYS: &[&str] = &["drom", "define", "command", "env", "requires", "ready"];
 /// Keys of `[[variant]]` and `[[server]]`.
 const KEYS: [&str; 10] =
     ["name", "url", "server", "each", "drom", "define", "command", "env", "requires", "ready"];
@@ -290,6 +292,16 @@ impl Keys<'_> {
         })
     }
 
+    /// A variant that lives on a server says nothing of how that is started.
+    fn none_of_its_own(&self, server: &str) -> Result<(), Error> {
+        let Some(key) = HOW_KEYS.iter().find(|key| self.table.contains_key(**key)) else {
+            return Ok(());
+        };
+        let message =
+            format!("`{key}` belongs to [[server]] `{server}`, which starts this variant");
+        Err(Error::plan(&[self.place[0], self.place[1], key], message))
+    }
+
     /// What is left is no key.
     fn end(self, name: &str) -> Result<(), Error> {
         let Some(key) = self.table.keys().next() else { return Ok(()) };
@@ -356,8 +368,12 @@ impl Written {
         }
         for (at, table) in std::mem::take(&mut self.variant).into_iter().enumerate() {
             let mut keys = Keys { table, place: ["variant", &at.to_string()] };
+            let (url, server): (_, Option<String>) =
+                (keys.take("url")?.unwrap_or_default(), keys.take("server")?);
+            if let Some(server) = &server {
+                keys.none_of_its_own(server)?;
+            }
             let (name, how) = (keys.name()?, keys.how()?);
-            let (url, server) = (keys.take("url")?.unwrap_or_default(), keys.take("server")?);
             keys.end(&name)?;
             self.variants.push(WrittenVariant { name, at, url, server, how });
         }
@@ -794,6 +810,10 @@ mod tests {
             (("baseline =", "base_line ="), "did you mean `baseline`?"),
             (("define =", "defines ="), "did you mean `define`?"),
             (("ready = { url", "ready = { uri"), "did you mean `url`?"),
+            (
+                ("server = \"one\"", "server = \"one\"\nenv = { A = \"b\" }"),
+                "`env` belongs to [[server]]",
+            ),
         ];
         for ((from, to), expected) in cases {
             let error = parse(&PLAN.replace(from, to)).expect_err(to).to_string();
