@@ -146,3 +146,22 @@ fn what_is_refused_is_in_the_error_log_with_its_file() {
     let line = log.lines().find(|l| l.contains("cannot run")).unwrap();
     assert!(line.starts_with('[') && line.contains("[cgi:error] [pid "), "{line}");
 }
+
+#[test]
+fn what_start_up_code_says_to_the_server_is_a_line_of_the_error_log() {
+    let startup = "use Apache2::ServerUtil (); use Apache2::Log ();\n\
+        my $s = Apache2::ServerUtil->server;\n\
+        $s->log_error('an error'); $s->warn('a warning'); $s->log->info('hidden');\n1;\n";
+    let config = "PerlRequire {}/startup.pl\nLogLevel warn\n";
+    let server = Server::start(config, &[("startup.pl", startup)]);
+    assert!(server.logged("an error"), "{}", server.error_log());
+    let log = server.error_log();
+    for (level, text) in [("error", "an error"), ("warn", "a warning")] {
+        let line = log.lines().find(|line| line.ends_with(text)).expect(text);
+        assert!(
+            line.starts_with('[') && line.contains(&format!("] [perl:{level}] [pid ")),
+            "{line}"
+        );
+    }
+    assert!(!log.contains("hidden"), "{log}");
+}

@@ -77,13 +77,18 @@ unsafe impl Sync for Slot {}
 static CURRENT: Slot = Slot(UnsafeCell::new(None), UnsafeCell::new(Vec::new()));
 
 /// What the server says of itself when no request asks: while start-up code runs, between requests.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct ServerFacts {
     pub texts: Vec<(Text, Vec<u8>)>,
     pub numbers: Vec<(Number, i64)>,
     /// `PerlSetVar` and `PerlAddVar` outside of sections.
     pub vars: Table,
+    /// Where its messages go, with their level.
+    pub log: Option<ServerLog>,
 }
+
+/// Takes a level of Apache (3 is an error, 4 a warning) and a message.
+pub type ServerLog = Box<dyn Fn(i32, &[u8])>;
 
 struct About(UnsafeCell<ServerFacts>);
 // SAFETY: see Slot.
@@ -92,6 +97,7 @@ static SERVER: About = About(UnsafeCell::new(ServerFacts {
     texts: Vec::new(),
     numbers: Vec::new(),
     vars: Table::new(),
+    log: None,
 }));
 
 /// From now on Perl finds these in the server's object. Before [`crate::Interpreter::start`], whose
@@ -233,11 +239,14 @@ extern "C" fn log(r: u64, level: c_int, ptr: *const u8, len: usize) {
     let text = unsafe { bytes(ptr, len) };
     match exchange(r) {
         Some(exchange) => exchange.log(level, text),
-        None => eprintln_bytes(text),
+        None => match server(r).and_then(|facts| facts.log.as_ref()) {
+            Some(log) => log(level, text),
+            None => eprintln_bytes(text),
+        },
     }
 }
 
-/// Outside a request the error log is standard error.
+/// A process without a server, and a request that has ended: the error log is standard error.
 fn eprintln_bytes(text: &[u8]) {
     use std::io::Write;
     let mut line = text.to_vec();

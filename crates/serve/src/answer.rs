@@ -129,7 +129,7 @@ pub fn check_head(request: &mut Request) -> bool {
         )
     });
     if let Some(text) = &bad {
-        request.note(LogLevel::Error, text);
+        request.note("core", LogLevel::Error, text);
         request.err_headers_out.clear();
     }
     let is_bad = bad.is_some() || !(100..1000).contains(&request.status);

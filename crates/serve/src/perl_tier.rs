@@ -135,8 +135,11 @@ impl PerlTier {
                 Some(self.interpreter.run(&call, request))
             }
             Err(why) => {
-                request
-                    .note(LogLevel::Error, &format!("failed to resolve handler `{name}': {why}"));
+                request.note(
+                    "perl",
+                    LogLevel::Error,
+                    &format!("failed to resolve handler `{name}': {why}"),
+                );
                 request.next = Next::Error(500);
                 None
             }
@@ -161,7 +164,7 @@ impl PerlTier {
         let (handler, folder, name) = match found {
             Ok(script) => (script.handler?, script.folder.clone(), script.name.clone()),
             Err((status, why)) => {
-                request.note(LogLevel::Error, &why);
+                request.note("perl", LogLevel::Error, &why);
                 request.notes.set(b"error-notes", why.as_bytes());
                 request.next = Next::Error(status);
                 return None;
@@ -274,7 +277,7 @@ fn may_run(
 ) -> Result<(), Next> {
     let name = target.filename.display();
     let Some(stat) = &target.finfo else {
-        request.note(LogLevel::Error, &format!("{name} not found or unable to stat"));
+        request.note("perl", LogLevel::Error, &format!("{name} not found or unable to stat"));
         return Err(Next::Decline);
     };
     if stat.kind != FileKind::File {
@@ -282,11 +285,19 @@ fn may_run(
     }
     let executable = stat.mode & 0o111 != 0;
     if !request.mapped().policy.has_option(option::EXEC_CGI) {
-        request.note(LogLevel::Error, &format!("Options ExecCGI is off in this directory: {name}"));
+        request.note(
+            "perl",
+            LogLevel::Error,
+            &format!("Options ExecCGI is off in this directory: {name}"),
+        );
         return Err(Next::Error(403));
     }
     if is_mod_perl_1(flavour) && !executable {
-        request.note(LogLevel::Error, &format!("file permissions deny server execution: {name}"));
+        request.note(
+            "perl",
+            LogLevel::Error,
+            &format!("file permissions deny server execution: {name}"),
+        );
         return Err(Next::Error(403));
     }
     Ok(())
@@ -327,7 +338,7 @@ fn conclude(outcome: Outcome, request: &mut Request) -> bool {
         }
         End::Died(text) => {
             let text = shown(&text);
-            request.note(LogLevel::Error, &text);
+            request.note("perl", LogLevel::Error, &text);
             request.notes.set(b"error-notes", text.as_bytes());
             request.next = Next::Error(500);
             false
@@ -335,7 +346,7 @@ fn conclude(outcome: Outcome, request: &mut Request) -> bool {
         End::TimedOut(text) => {
             let line = String::from_utf8_lossy(request.request_line()).into_owned();
             let text = format!("the request ran too long and was {}: {line}", shown(&text));
-            request.note(LogLevel::Error, &text);
+            request.note("perl", LogLevel::Error, &text);
             request.next = Next::Error(504);
             false
         }
@@ -351,7 +362,11 @@ fn check_head(request: &mut Request) {
     let Some(bad) = request.bad_head.take().or(unfinished) else { return };
     if request.next == Next::Finish {
         let name = String::from_utf8_lossy(request.filename()).into_owned();
-        request.note(LogLevel::Error, &format!("{name} did not send an HTTP header: {bad}"));
+        request.note(
+            "perl",
+            LogLevel::Error,
+            &format!("{name} did not send an HTTP header: {bad}"),
+        );
         request.next = Next::Error(500);
     }
 }

@@ -457,15 +457,15 @@ impl Request {
     }
 
     /// To the error log, with the client's address.
-    pub fn note(&self, level: LogLevel, text: &str) {
-        self.site.log_error(level, Some(self.client), "core", text);
+    pub fn note(&self, module: &str, level: LogLevel, text: &str) {
+        self.site.log_error(level, Some(self.client), module, text);
     }
 
     /// Why a file is refused, with its name.
     pub fn note_file(&mut self, why: &str) {
         if self.site.logs(LogLevel::Error) {
             let name = String::from_utf8_lossy(self.filename()).into_owned();
-            self.note(LogLevel::Error, &format!("{why}: {name}"));
+            self.note("core", LogLevel::Error, &format!("{why}: {name}"));
         }
     }
 
@@ -525,7 +525,11 @@ impl Request {
     pub fn take_script_head(&mut self, head: ScriptHead) {
         let had_status = head.status.is_some();
         if let Some(text) = &head.bad_status {
-            self.note(LogLevel::Error, &format!("malformed header from script: Bad status={text}"));
+            self.note(
+                "core",
+                LogLevel::Error,
+                &format!("malformed header from script: Bad status={text}"),
+            );
         }
         if let Some((status, line)) = head.status {
             self.status = status;
@@ -634,7 +638,11 @@ impl Request {
             _ => self.output.push(body),
         });
         if let Err(e) = pushed {
-            self.note(LogLevel::Error, &format!("cannot keep the response for a slow client: {e}"));
+            self.note(
+                "core",
+                LogLevel::Error,
+                &format!("cannot keep the response for a slow client: {e}"),
+            );
             self.aborted = true;
             return Err(e.raw_os_error().unwrap_or(libc::EIO));
         }
@@ -812,15 +820,8 @@ impl Exchange for Request {
     }
 
     fn log(&mut self, level: i32, text: &[u8]) {
-        let level = match level {
-            ..=2 => LogLevel::Crit,
-            3 => LogLevel::Error,
-            4 => LogLevel::Warn,
-            5 => LogLevel::Notice,
-            6 => LogLevel::Info,
-            _ => LogLevel::Debug,
-        };
-        self.note(level, String::from_utf8_lossy(text).trim_end());
+        let level = LogLevel::of_apache(level);
+        self.note("perl", level, String::from_utf8_lossy(text).trim_end());
     }
 
     fn send_file(&mut self, path: &[u8], offset: i64, count: i64) -> Result<(), i32> {

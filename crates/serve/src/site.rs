@@ -80,7 +80,7 @@ impl Site {
     }
 
     /// What Perl is told of the server while there is no request.
-    pub fn facts(&self) -> ServerFacts {
+    pub fn facts(&'static self) -> ServerFacts {
         let fields = [
             Text::ServerHostname,
             Text::ServerAdmin,
@@ -98,7 +98,11 @@ impl Site {
         for (name, value) in &self.config.base.perl_vars {
             vars.add(name.as_bytes(), value.as_bytes());
         }
-        ServerFacts { texts, numbers, vars }
+        let log = |level, text: &[u8]| {
+            let text = String::from_utf8_lossy(text);
+            self.log_error(LogLevel::of_apache(level), None, "perl", text.trim_end());
+        };
+        ServerFacts { texts, numbers, vars, log: Some(Box::new(log)) }
     }
 }
 

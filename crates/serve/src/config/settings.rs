@@ -146,6 +146,13 @@ impl LogLevel {
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, level)| *level == self).map_or("", |(name, _)| name)
     }
+
+    /// Apache's number for it (`APLOG_ERR` is 3), as Perl code passes it.
+    #[must_use]
+    pub fn of_apache(number: i32) -> Self {
+        let at = usize::try_from(number).unwrap_or_default();
+        Self::NAMES.get(at).map_or(LogLevel::Trace, |(_, level)| *level)
+    }
 }
 
 /// How much the `Server` header tells.

@@ -59,7 +59,7 @@ impl Engine {
             }
             Err(e) => {
                 self.setup.board.free_cgi(slot);
-                request.note(LogLevel::Error, &format!("cannot start a CGI script: {e}"));
+                request.note("cgi", LogLevel::Error, &format!("cannot start a CGI script: {e}"));
                 request.next = Next::Error(500);
                 connection.state = State::Reading;
                 self.dispatch_again(index);
@@ -196,6 +196,7 @@ impl Engine {
         if run.killed_ns == 0 {
             let name = String::from_utf8_lossy(request.filename()).into_owned();
             request.note(
+                "cgi",
                 LogLevel::Error,
                 &format!("Timeout waiting for output from CGI script {name}"),
             );
@@ -233,7 +234,7 @@ fn conclude(request: &mut Request, timed_out: bool) {
         request.next = Next::Error(504);
     } else if let Some(bad) = bad {
         let name = String::from_utf8_lossy(request.filename()).into_owned();
-        request.note(LogLevel::Error, &format!("{bad}: {name}"));
+        request.note("cgi", LogLevel::Error, &format!("{bad}: {name}"));
         request.next = Next::Error(500);
     } else if request.next == Next::Finish {
         request.answered = true;

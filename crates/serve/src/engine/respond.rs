@@ -451,7 +451,11 @@ fn write_answer(socket: RawFd, wire: &[u8], request: &mut Request) -> Result<Pro
 /// Makes the request another one, for a path of this server, with `REDIRECT_*` variables.
 fn redirect(request: &mut Request, to: &[u8], because: Because) {
     if request.redirects >= REDIRECTS_MAX {
-        request.note(LogLevel::Error, "Request exceeded the limit of 10 internal redirects");
+        request.note(
+            "core",
+            LogLevel::Error,
+            "Request exceeded the limit of 10 internal redirects",
+        );
         request.mapped.get_or_insert_with(|| request.site.mapper.map(b"/", &Disk));
         request.next = answer::error_without_document(request, 500);
         request.answered = true;
