@@ -1,4 +1,5 @@
-/* inc.c - what a request does to @INC ends with it, as under mod_perl's perl-script.
+/* inc.c - what a request does to @INC ends with it, as under mod_perl's perl-script; what a script
+ * of PerlRun requires that is no module leaves %INC again.
  *
  * The strings of @INC share their text with copies of ours (copy on write), so that one comparison
  * of pointers an element tells whether a script changed anything, even in place.
@@ -97,4 +98,56 @@ void drom_inc_end(pTHX_ int restore)
         put_back(aTHX);
     else
         forget(aTHX);
+}
+
+/* ---- libraries ----------------------------------------------------------------------------- */
+
+static HV *libraries;      /* the keys of %INC that are no modules, */
+static size_t known_count; /* when it had this many keys; 0: to be looked at again */
+
+static int is_module(pTHX_ SV *key)
+{
+    STRLEN len;
+    const char *name = SvPV(key, len);
+    return len > 3 && memEQ(name + len - 3, ".pm", 3);
+}
+
+/* Before a script of PerlRun runs. */
+void drom_libraries_keep(pTHX)
+{
+    HV *inc = GvHVn(PL_incgv);
+    if (LIKELY(known_count == HvUSEDKEYS(inc)))
+        return;
+    SvREFCNT_dec(libraries);
+    libraries = newHV();
+    hv_iterinit(inc);
+    for (HE *entry; (entry = hv_iternext(inc));) {
+        SV *key = hv_iterkeysv(entry);
+        if (!is_module(aTHX_ key))
+            (void)hv_store_ent(libraries, key, newSV(0), 0);
+    }
+    known_count = HvUSEDKEYS(inc);
+}
+
+/* After it: a library has put its subs into the script's package, which is forgotten. */
+void drom_libraries_end(pTHX)
+{
+    HV *inc = GvHVn(PL_incgv);
+    if (LIKELY(known_count == HvUSEDKEYS(inc)) || !libraries)
+        return;
+    ENTER;
+    SAVETMPS;
+    AV *names = (AV *)sv_2mortal((SV *)newAV()), *gone = newAV();
+    hv_iterinit(inc);
+    for (HE *entry; (entry = hv_iternext(inc));) {
+        SV *key = hv_iterkeysv(entry);
+        if (!is_module(aTHX_ key) && !hv_exists_ent(libraries, key, 0))
+            av_push(names, SvREFCNT_inc(key));
+    }
+    for (SSize_t i = 0; i < (SSize_t)av_count(names); i++)
+        av_push(gone, SvREFCNT_inc(hv_delete_ent(inc, AvARRAY(names)[i], 0, 0)));
+    known_count = known_count == HvUSEDKEYS(inc) ? known_count : 0;
+    FREETMPS;
+    LEAVE;
+    drom_protected(aTHX_ drom_free, gone);
 }

@@ -19,7 +19,6 @@ typedef struct {
     HV *outer_env;        /* the process's %ENV while the request has its own, or NULL */
     AV *cleanups;         /* pairs (argument, code), the last one runs first; or NULL */
     SV *cleanup_phase;    /* code that runs PerlCleanupHandlers, before all others; or NULL */
-    AV *script_ends;      /* END blocks met while a script compiles, or NULL */
     volatile sig_atomic_t interrupted;
     int timed_out;
     int in_zygote;
@@ -44,6 +43,8 @@ void drom_free(pTHX_ void *sv);
 
 void drom_inc_keep(pTHX);
 void drom_inc_end(pTHX_ int restore);
+void drom_libraries_keep(pTHX);
+void drom_libraries_end(pTHX);
 
 void drom_io_register(pTHX);
 void drom_io_open(pTHX);

@@ -408,11 +408,11 @@ static void go_home(int home)
     close(home);
 }
 
-/* A compiled script: its sub and the END blocks met on the way. */
+/* A compiled script: its sub and its END blocks. */
 struct compile {
     const drom_source *source;
     SV *found;
-    AV *outer_ends;
+    AV *outer_ends; /* of all other packages: called when the worker ends */
 };
 
 /* The code around an eval without warnings: what is compiled in it begins as this does. `no
@@ -426,6 +426,27 @@ static COP *quiet_place(pTHX)
     return &place;
 }
 
+/* Those of the script's package, in the order they were met, as mod_perl calls them. Those of
+ * modules that it loaded stay with the worker: DBI's would cut connections that are kept for the
+ * next request. */
+static AV *own_ends(pTHX_ struct compile *want)
+{
+    AV *met = (AV *)sv_2mortal((SV *)PL_endav), *own = newAV(); /* the last one is first in it */
+    HV *package = gv_stashpv(want->source->package, 0);
+    for (SSize_t i = (SSize_t)av_count(met) - 1; i >= 0; i--) {
+        SV *cv = SvREFCNT_inc(AvARRAY(met)[i]);
+        if (CvSTASH((CV *)cv) == package) {
+            av_push(own, cv);
+            continue;
+        }
+        if (!want->outer_ends)
+            want->outer_ends = newAV();
+        av_unshift(want->outer_ends, 1);
+        av_store(want->outer_ends, 0, cv);
+    }
+    return own;
+}
+
 static void do_compile(pTHX_ void *argument)
 {
     struct compile *want = argument;
@@ -434,7 +455,7 @@ static void do_compile(pTHX_ void *argument)
     if (want->source->is_quiet)
         PL_curcop = quiet_place(aTHX);
     eval_sv(text, G_SCALAR | G_DISCARD | G_EVAL);
-    AV *ends = PL_endav;
+    AV *ends = PL_endav ? own_ends(aTHX_ want) : NULL;
     PL_endav = want->outer_ends;
     if (SvTRUE(ERRSV)) {
         SvREFCNT_dec(ends);
@@ -592,6 +613,8 @@ static int keep(pTHX_ struct kept *kept, uint64_t r, int flags, const char *dire
 {
     kept->home = -1;
     drom_inc_keep(aTHX);
+    if (flags & DROM_ONCE)
+        drom_libraries_keep(aTHX);
     name_program(aTHX_ kept);
     kept->rs = SvREFCNT_inc(PL_rs);
     kept->ors = SvREFCNT_inc(PL_ors_sv);
@@ -630,6 +653,8 @@ static void restore(pTHX_ struct kept *kept, int flags)
     SvREFCNT_dec(kept->ofs);
     unname_program(aTHX_ kept);
     drom_inc_end(aTHX_ flags & DROM_SCRIPT_IO);
+    if (flags & DROM_ONCE)
+        drom_libraries_end(aTHX);
     go_home(kept->home);
 }
 

@@ -105,8 +105,7 @@ enum drom_run_flags {
     DROM_SCRIPT_IO = 4,       /* STDIN and STDOUT are the request's */
     DROM_MOD_PERL_1 = 8,      /* $r is an Apache, MOD_PERL says 1.x */
     DROM_METHOD = 16,         /* Class->method($r) */
-    DROM_ONCE = 32,           /* PerlRun: forget the package afterwards */
-    DROM_CHDIR = 64           /* run in the script's folder */
+    DROM_ONCE = 32            /* PerlRun: %INC forgets what is no module afterwards */
 };
 
 enum drom_end { DROM_RETURNED, DROM_DIED, DROM_EXITED, DROM_TIMED_OUT };

@@ -73,6 +73,8 @@ pub struct RunFlags {
     pub script_io: bool,
     pub mod_perl_1: bool,
     pub method: bool,
+    /// PerlRun: libraries that are no modules are required again by the next request.
+    pub once: bool,
 }
 
 /// One run of a handler.
@@ -274,6 +276,7 @@ impl RunFlags {
             | c_int::from(self.script_io) << 2
             | c_int::from(self.mod_perl_1) << 3
             | c_int::from(self.method) << 4
+            | c_int::from(self.once) << 5
     }
 }
 

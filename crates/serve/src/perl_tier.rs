@@ -160,6 +160,7 @@ impl PerlTier {
         }
         let stat = target.finfo.as_ref()?;
         flags.mod_perl_1 = is_mod_perl_1(flavour);
+        flags.once = is_once(flavour);
         let found = self.script(flavour, &target.filename, stat);
         let (handler, folder, name) = match found {
             Ok(script) => (script.handler?, script.folder.clone(), script.name.clone()),
