@@ -1102,7 +1102,11 @@ fn requests_can_be_interrupted() {
 
 fn end_blocks_of_a_script() {
     let mut perl = Perl::start();
-    let handler = perl.compile("print 'run'; END { print 'end' } exit if $_[0]->args;");
+    let text = "package Ends; sub handler { print 'run'; END { print 'end' } \
+        { package Other; END { print 'other' } } exit if $_[0]->args }";
+    let source =
+        drom_perl::Source { package: "Ends", text: text.as_bytes(), directory: None, quiet: false };
+    let handler = perl.interpreter.compile(&source).expect("compiles");
     for target in ["/", "/?x", "/"] {
         let mut fake = Fake::get(target);
         perl.run(handler, flags(), &mut fake);
