@@ -20,6 +20,7 @@ pub mod map;
 mod master;
 mod output;
 mod perl_tier;
+mod pid_file;
 mod request;
 mod scoreboard;
 mod script_headers;
@@ -30,6 +31,7 @@ mod template;
 mod worker;
 
 pub use master::{ReadConfig, ServeError, reload_status_file, run};
+pub use sys::is_root;
 
 /// Workers that accept: one a core, no more than there are workers. More would only spread connections over
 /// processes that wait for each other's core.

@@ -4,9 +4,9 @@
 //! starts a new template beside the old one, and only when it is ready do the old workers drain.
 
 use std::{
-    net::{SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
     os::fd::{AsFd, AsRawFd, OwnedFd},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::Ordering::Relaxed,
 };
 
@@ -16,6 +16,7 @@ use crate::{
     cgi,
     config::{Config, LogLevel},
     lost,
+    pid_file::{PidFile, Refusal},
     scoreboard::{Scoreboard, State},
     site::{self, Site},
     sys,
@@ -41,6 +42,8 @@ pub enum ServeError {
     Types(PathBuf, std::io::Error),
     #[error("cannot write the PidFile {0}: {1}")]
     PidFile(PathBuf, std::io::Error),
+    #[error("process {1} runs already and has the PidFile {0}: stop it, or name another PidFile")]
+    Running(PathBuf, u32),
     #[error("there is no user or group called {0} (User, Group)")]
     Identity(String),
     #[error("{0}: {1}")]
@@ -101,7 +104,7 @@ struct Master {
     shrunk_ns: u64,
     stopping_ns: u64,
     announced: bool,
-    pid_file: Option<PathBuf>,
+    pid_file: Option<PidFile>,
 }
 
 /// Serves until told to stop. `announce` is called once, when the server accepts.
@@ -131,7 +134,7 @@ impl Master {
         let board = Scoreboard::new(slots).map_err(system("no memory for the scoreboard"))?;
         let mut listeners = Vec::new();
         for address in &config.listen {
-            listeners.push(listen(*address, config.server.listen_backlog)?);
+            listeners.push(listen(*address, &config)?);
         }
         let pair = |nonblocking| sys::message_pair(nonblocking).map_err(system("no socket pair"));
         let lifeline = sys::pipe(0).map_err(system("no pipe"))?;
@@ -143,7 +146,7 @@ impl Master {
             libc::SIGUSR1,
             libc::SIGQUIT,
         ]);
-        let pid_file = config.server.pid_file.clone();
+        let pid_file = config.server.pid_file.as_deref().map(write_pid_file).transpose()?;
         let mut master = Self {
             read_config,
             board,
@@ -171,7 +174,6 @@ impl Master {
         sys::scratch_folder();
         sys::raise_descriptor_limit();
         sys::adopt_orphans();
-        master.write_pid_file()?;
         // The error log is opened for the generation, and scripts of the spawner write there too.
         master.start_generation(config.clone())?;
         master.start_spawner(&config)?;
@@ -536,7 +538,7 @@ impl Master {
     }
 
     fn status_file(&self) -> Option<PathBuf> {
-        self.pid_file.as_ref().map(|p| reload_status_file(p))
+        self.pid_file.as_ref().map(|file| reload_status_file(file.path()))
     }
 
     // ---- how many workers ----------------------------------------------------------------------
@@ -651,18 +653,18 @@ impl Master {
             clock::sleep(std::time::Duration::from_millis(10));
         }
         end_orphans();
-        if let Some(path) = &self.pid_file {
+        if let Some(file) = &self.pid_file {
             // A file that somebody removed already is as good.
-            let _ = std::fs::remove_file(path);
-            let _ = std::fs::remove_file(reload_status_file(path));
+            let _ = std::fs::remove_file(reload_status_file(file.path()));
         }
     }
+}
 
-    fn write_pid_file(&self) -> Result<(), ServeError> {
-        let Some(path) = &self.pid_file else { return Ok(()) };
-        std::fs::write(path, format!("{}\n", std::process::id()))
-            .map_err(|e| ServeError::PidFile(path.clone(), e))
-    }
+fn write_pid_file(path: &Path) -> Result<PidFile, ServeError> {
+    PidFile::write(path).map_err(|refusal| match refusal {
+        Refusal::Taken(pid) => ServeError::Running(path.to_owned(), pid),
+        Refusal::Unwritable(e) => ServeError::PidFile(path.to_owned(), e),
+    })
 }
 
 /// Where the master tells `drom serve --reload` how it went.
@@ -712,8 +714,11 @@ fn log_death(site: &Site, line: &crate::scoreboard::Slot, pid: i32, status: i32)
     site.log_error(LogLevel::Error, None, "core", &text);
 }
 
-fn listen(address: SocketAddr, backlog: u32) -> Result<(SocketAddr, TcpListener), ServeError> {
-    let listener = sys::listen(address, backlog).map_err(|e| {
+fn listen(address: SocketAddr, config: &Config) -> Result<(SocketAddr, TcpListener), ServeError> {
+    let every_v4 = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
+    let only_v6 = config.listen.contains(&every_v4);
+    let backlog = config.server.listen_backlog;
+    let listener = sys::listen(address, only_v6, backlog).map_err(|e| {
         let hint = match e.kind() {
             std::io::ErrorKind::AddrInUse => {
                 "; another server uses it, or choose one with --listen"
