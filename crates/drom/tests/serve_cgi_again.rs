@@ -175,6 +175,25 @@ fn requests_side_by_side_get_their_own_answers() {
     });
 }
 
+/// A zygote knows 64 that run one script after another; the others run one.
+#[test]
+fn a_hundred_at_once_are_served_side_by_side() {
+    let code = "select undef, undef, undef, 1; print $ENV{QUERY_STRING}";
+    let server = start(&[("slow", code)], "MaxRequestWorkers 200\n");
+    ask(&server, "slow", 1);
+    let begun = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        for n in 0..100 {
+            let server = &server;
+            scope.spawn(move || {
+                let answer = server.get(&format!("/cgi-bin/slow.pl?n={n}"));
+                assert_eq!((answer.status, answer.text()), (200, format!("n={n}")));
+            });
+        }
+    });
+    assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
 #[test]
 fn a_child_that_is_killed_costs_its_own_request() {
     let die = "kill 9, (getpgrp) if $ENV{QUERY_STRING}; print 'alive'";

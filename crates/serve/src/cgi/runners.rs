@@ -64,6 +64,12 @@ impl Runners {
         self.links.retain(|link| link.pid != pid);
     }
 
+    /// Whether one is idle or can be made.
+    pub fn have_room(&self) -> bool {
+        let idle = |link: &Link| self.states[link.number].load(SeqCst) == IDLE;
+        self.links.len() < RUNNERS_MAX || self.links.iter().any(idle)
+    }
+
     /// Gives a job to a runner, a new one when none is idle: its process. `None` in the new one,
     /// which finds its job on its socket.
     pub fn pass(&mut self, job: &[u8], fds: [RawFd; 2], runner: Runner) -> io::Result<Option<i32>> {

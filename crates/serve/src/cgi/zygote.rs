@@ -287,7 +287,7 @@ impl ZygoteLoop {
         let [stdin, stdout] = &fds[..] else { return CONTINUE };
         let pair = [stdin.as_raw_fd(), stdout.as_raw_fd()];
         // A child that is to learn has something to tell at its end.
-        let forked = match desk.runners.as_mut().filter(|_| !learn) {
+        let forked = match desk.runners.as_mut().filter(|r| !learn && r.have_room()) {
             Some(runners) => runners.pass(bytes, pair, runner).map(|pid| (pid, None)),
             None => {
                 let prepared = PerlJob::new(job.script, &self.perl, &job.env, &job.args);
