@@ -65,6 +65,18 @@ fn starting_programs_does_not_grow_a_worker() {
     assert!(pages < 1000, "{pages} pages more");
 }
 
+#[test]
+fn the_line_number_of_a_request_is_its_own() {
+    let script = format!(
+        "{HEAD} my @said = $. // 'none'; read STDIN, my $x, 2; push @said, $. // 'none';\n\
+         <STDIN>; push @said, $.; my @rest = <STDIN>; push @said, $.; print qq{{@said}};"
+    );
+    let server = Server::start(ONE_WORKER, &[("perl/lines.pl", script.as_str())]);
+    for path in ["/registry/lines.pl", "/registry/lines.pl", "/perlrun/lines.pl"] {
+        assert_eq!(server.connect().post(path, b"a\nb\nc\nd").text(), "none none 1 3", "{path}");
+    }
+}
+
 const CHILD_PL: &str = r"
 use Apache ();
 Apache->push_handlers(PerlChildInitHandler => sub { warn qq{pushed @{[ref $_[1]]}\n} });

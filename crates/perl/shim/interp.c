@@ -679,8 +679,16 @@ static const char *request_class(int flags)
     return flags & DROM_MOD_PERL_1 ? "Apache" : "Apache2::RequestRec";
 }
 
-/* What "<HANDLE> line 3" in messages and $. speak of. */
-static void forget_last_handle(pTHX) { PL_last_in_gv = NULL; }
+/* What "<HANDLE> line 3" in messages and $. speak of; without a handle $. keeps what it said last. */
+static void forget_last_handle(pTHX)
+{
+    static SV *dot;
+    PL_last_in_gv = NULL;
+    if (!dot)
+        dot = SvREFCNT_inc(get_sv(".", 0));
+    if (dot && !SvTHINKFIRST(dot))
+        SvOK_off(dot);
+}
 
 static void forget_pnotes(pTHX)
 {
