@@ -679,7 +679,8 @@ static const char *request_class(int flags)
     return flags & DROM_MOD_PERL_1 ? "Apache" : "Apache2::RequestRec";
 }
 
-/* What "<HANDLE> line 3" in messages and $. speak of; without a handle $. keeps what it said last. */
+/* What "<HANDLE> line 3" in messages and $. speak of. Without a handle $. keeps what it said last,
+ * so it is emptied too. */
 static void forget_last_handle(pTHX)
 {
     static SV *dot;
