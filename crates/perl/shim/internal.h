@@ -78,7 +78,7 @@ PerlInterpreter *drom_new_perl(void);
 int drom_folder(void);
 int drom_memory_file(const char *name);
 int drom_second_descriptor(int fd);
-int drom_put_env(const char *name, const char *value);
+void *drom_env_memory(size_t bytes);
 
 int drom_speaks_first(pTHX_ const char *name, size_t len, CV *cv);
 SV *drom_request_object(pTHX_ const char *class);

@@ -4,6 +4,7 @@
  * exit() is Perl's own: it jumps past every eval to our JMPENV, so `eval { exit }` exits the script.
  */
 #include "internal.h"
+#include <stdlib.h>
 #include <unistd.h>
 
 drom_state drom;
@@ -169,9 +170,24 @@ void drom_free(pTHX_ void *sv) { SvREFCNT_dec((SV *)sv); }
 
 /* ---- start --------------------------------------------------------------------------------- */
 
+#define NOW "PERL_DL_NONLAZY"
+
+/* Every symbol of an XS module is looked for when it is loaded: one that was made for httpd is a
+ * loading error then, and not the end of the process at its first call. DynaLoader looks at the
+ * variable here and never again; a user's own holds. */
+static XSPROTO(xs_boot_loader)
+{
+    int is_free = !getenv(NOW);
+    if (is_free)
+        setenv(NOW, "1", 1);
+    boot_DynaLoader(aTHX_ cv);
+    if (is_free)
+        unsetenv(NOW);
+}
+
 static void boot(pTHX)
 {
-    newXS("DynaLoader::boot_DynaLoader", boot_DynaLoader, "shim");
+    newXS("DynaLoader::boot_DynaLoader", xs_boot_loader, "shim");
     if (drom.in_zygote)
         return;
     drom_io_register(aTHX);
@@ -663,8 +679,17 @@ static const char *request_class(int flags)
     return flags & DROM_MOD_PERL_1 ? "Apache" : "Apache2::RequestRec";
 }
 
-/* What "<HANDLE> line 3" in messages and $. speak of. */
-static void forget_last_handle(pTHX) { PL_last_in_gv = NULL; }
+/* What "<HANDLE> line 3" in messages and $. speak of. Without a handle $. keeps what it said last,
+ * so it is emptied too. */
+static void forget_last_handle(pTHX)
+{
+    static SV *dot;
+    PL_last_in_gv = NULL;
+    if (!dot)
+        dot = SvREFCNT_inc(get_sv(".", 0));
+    if (dot && !SvTHINKFIRST(dot))
+        SvOK_off(dot);
+}
 
 static void forget_pnotes(pTHX)
 {

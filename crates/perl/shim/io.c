@@ -6,6 +6,8 @@
  */
 #include "internal.h"
 #include <perliol.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 /* ---- the layer ----------------------------------------------------------------------------- */
 
@@ -330,14 +332,11 @@ void drom_env_fill(pTHX_ HV *env, uint64_t r)
     mark_env(aTHX_ env);
 }
 
-/* For a child process: the C environment becomes what %ENV says. */
-void drom_env_export(pTHX)
+/* NAME=VALUE of each entry, a NUL after each. */
+static SV *env_text(pTHX_ HV *env, size_t *count)
 {
-    HV *env = GvHV(PL_envgv);
+    SV *text = newSVpvs_flags("", SVs_TEMP);
     HE *entry;
-    if (!env || !drom.outer_env)
-        return;
-    clearenv();
     hv_iterinit(env);
     while ((entry = hv_iternext(env))) {
         SV *value = HeVAL(entry);
@@ -345,7 +344,39 @@ void drom_env_export(pTHX)
         const char *name = HePV(entry, len);
         if (!SvOK(value) || !*name || strchr(name, '='))
             continue; /* such a name is in no environment */
-        if (drom_put_env(name, SvPV_nolen(value)) != 0)
-            croak("Drom: cannot pass %%ENV on to a child: %s", Strerror(errno));
+        const char *bytes = SvPV_nolen(value);
+        sv_catpvn(text, name, strlen(name));
+        sv_catpvs(text, "=");
+        sv_catpvn(text, bytes, strlen(bytes) + 1); /* with its NUL */
+        ++*count;
     }
+    return text;
+}
+
+/* For a child process: the C environment becomes what %ENV says. In one piece of memory that goes
+ * with the next one: setenv() keeps every value it was ever given, such as the ports of clients. */
+void drom_env_export(pTHX)
+{
+    static char **ours, **older; /* another thread may just look at ours */
+    HV *env = GvHV(PL_envgv);
+    size_t count = 0;
+    if (!env || !drom.outer_env)
+        return;
+    ENTER;
+    SAVETMPS;
+    SV *text = env_text(aTHX_ env, &count);
+    char **made = drom_env_memory((count + 1) * sizeof *made + SvCUR(text));
+    if (!made)
+        croak("Drom: cannot pass %%ENV on to a child: %s", Strerror(errno));
+    char *at = (char *)(made + count + 1);
+    memcpy(at, SvPVX(text), SvCUR(text));
+    for (size_t i = 0; i < count; i++, at += strlen(at) + 1)
+        made[i] = at;
+    made[count] = NULL;
+    environ = made;
+    free(older);
+    older = ours;
+    ours = made;
+    FREETMPS;
+    LEAVE;
 }

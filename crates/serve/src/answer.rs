@@ -57,6 +57,10 @@ pub fn write_head(request: &mut Request, wire: &mut Vec<u8>) {
         let now = http_date(request.wall_s);
         request.headers_out.set(b"Expires", now.as_bytes());
     }
+    let has_body = !is_bare(request.status);
+    if has_body {
+        request.settle_media();
+    }
     let reason = reason(request);
     let head = ResponseHead {
         status: request.status,
@@ -66,16 +70,20 @@ pub fn write_head(request: &mut Request, wire: &mut Vec<u8>) {
         framing: request.framing,
         server: &request.site.server,
     };
-    let has_body = !is_bare(request.status);
     let content_type = content_type(request).filter(|_| has_body);
     let typed = content_type.as_deref().map(|t| (b"Content-Type".as_slice(), t));
     let encoded = request
         .content_encoding()
         .filter(|_| has_body)
         .map(|e| (b"Content-Encoding".as_slice(), e));
+    let language = request
+        .content_languages()
+        .filter(|_| has_body && request.headers_out.get(b"Content-Language").is_none())
+        .map(|l| (b"Content-Language".as_slice(), l));
     let fields =
         request.headers_out.iter().filter(|(n, _)| !n.eq_ignore_ascii_case(b"Content-Type"));
-    let fields = fields.chain(request.err_headers_out.iter()).chain(encoded).chain(typed);
+    let fields = fields.chain(request.err_headers_out.iter()).chain(encoded).chain(language);
+    let fields = fields.chain(typed);
     DATE.with_borrow_mut(|date| head.write(wire, date.at(request.wall_s), fields));
     request.keep = head.stays_open();
     request.head_bytes = wire.len() as u64;
@@ -230,7 +238,9 @@ fn error_document(request: &Request, status: u16) -> Option<ErrorDocument> {
 
 fn standard_page(request: &mut Request) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let location = request.headers_out.get(b"Location").map(text).unwrap_or_default();
+    let location = request.headers_out.get(b"Location");
+    let location = location.or_else(|| request.err_headers_out.get(b"Location"));
+    let location = location.map(text).unwrap_or_default();
     let method = text(&request.method);
     let reason = reason(request).map(|words| text(&words));
     let settings = &request.site.config.server;

@@ -32,6 +32,8 @@ static ALARM: AtomicI32 = AtomicI32::new(-1);
 /// The worker itself, not what Perl forked from it.
 static OWN_PID: AtomicI32 = AtomicI32::new(0);
 static GAVE_UP: AtomicBool = AtomicBool::new(false);
+/// What this process dies of, 0 while it does not.
+static DIES_OF: AtomicI32 = AtomicI32::new(0);
 static SERVER_ENDS: AtomicBool = AtomicBool::new(false);
 /// The helper's steps while it saves what can be saved.
 static BEATS: AtomicUsize = AtomicUsize::new(0);
@@ -129,9 +131,20 @@ pub fn give_up_for_main_thread() {
     mark_dying();
 }
 
+/// By the signal that this process dies of, if there is one, so that the master can name it.
 pub fn end_at_once() -> ! {
-    // SAFETY: ends the process; nothing of it is to be flushed.
-    unsafe { libc::_exit(70) }
+    let signal = DIES_OF.load(Relaxed);
+    // SAFETY: all of these are async-signal-safe; nothing of the process is to be flushed. The
+    // helper has its signals blocked, so the main thread hears this one; if that has blocked it
+    // too, the wait comes to its end.
+    unsafe {
+        if signal != 0 {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::kill(libc::getpid(), signal);
+            libc::poll(ptr::null_mut(), 0, 200);
+        }
+        libc::_exit(70)
+    }
 }
 
 /// Descriptors that wake this worker's loop and the master.
@@ -187,6 +200,9 @@ extern "C" fn fatal(signal: i32) {
     // A request that came to its end at the last moment leaves nothing to give up.
     if signal == give_up_signal() && (GAVE_UP.load(Relaxed) || SOCKET.load(Relaxed) < 0) {
         return;
+    }
+    if signal != give_up_signal() {
+        DIES_OF.store(signal, Relaxed);
     }
     if here != MAIN_THREAD.load(Relaxed) || GAVE_UP.swap(true, Relaxed) {
         end_at_once(); // the helper failed, or dying failed: nothing is left to do well

@@ -127,7 +127,7 @@ fn sentence(status: u16) -> &'static str {
              address.\nPlease remove all references to this resource."
         }
         411 => "A request of the requested method requires a valid Content-length.",
-        412 => "The precondition on the request\nfor this URL evaluated to false.",
+        412 => "The precondition on the request for this URL evaluated to false.",
         413 => {
             "The requested resource does not allow request data, or the amount of data provided \
              in\n\

@@ -284,6 +284,14 @@ impl MediaTypes {
     /// What a file is, by its extensions and the policy there (mod_mime).
     #[must_use]
     pub fn of(&self, name: &[u8], policy: &Policy) -> MediaType {
+        let found = self.named(name, policy);
+        let kind = found.content_type.map(|kind| with_default_charset(kind, policy));
+        MediaType { content_type: kind, ..found }
+    }
+
+    /// The same without `AddDefaultCharset`, which is added to what handlers set too.
+    #[must_use]
+    pub fn named(&self, name: &[u8], policy: &Policy) -> MediaType {
         let (mut kind, mut found, mut charset) = (None, MediaType::default(), None);
         for extension in name.split(|&c| c == b'.').skip(1) {
             let extension = String::from_utf8_lossy(extension).to_ascii_lowercase();
@@ -300,17 +308,19 @@ impl MediaTypes {
             Some(Some(forced)) => Some(forced),
             _ => kind,
         };
-        let kind = kind.map(|kind| with_charset(kind, charset, policy));
+        let kind = kind.map(|kind| match charset {
+            Some(charset) if !kind.contains("charset=") => format!("{kind}; charset={charset}"),
+            _ => kind.clone(),
+        });
         MediaType { content_type: kind, ..found }
     }
 }
 
-fn with_charset(kind: &str, charset: Option<&String>, policy: &Policy) -> String {
-    let default = policy.default_charset.as_ref().and_then(Option::as_ref);
+fn with_default_charset(kind: String, policy: &Policy) -> String {
     let is_text = kind == "text/plain" || kind == "text/html";
-    match charset.or(default.filter(|_| is_text)) {
-        Some(charset) if !kind.contains("charset=") => format!("{kind}; charset={charset}"),
-        _ => kind.to_string(),
+    match policy.default_charset.as_ref().and_then(Option::as_ref).filter(|_| is_text) {
+        Some(charset) => format!("{kind}; charset={charset}"),
+        None => kind,
     }
 }
 

@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::config::{
     AcceptPathInfo, Alias, AliasSource, Config, HandlerName, PerlHandler, Policy, Scope, option,
 };
+use crate::files::{MediaType, MediaTypes};
 use files::{Absent, FileKind, Files, Stat};
 use rules::{FileName, Key, Rules};
 
@@ -79,12 +80,33 @@ pub struct Mapped {
     pub index_path: Option<Vec<u8>>,
     place: Arc<Place>,
     target: OnceCell<Target>,
+    media: OnceCell<Option<MediaType>>,
 }
 
 impl Mapped {
     /// The file, looked up now if it was not before.
     pub fn target(&self, files: &dyn Files) -> &Target {
         self.target.get_or_init(|| self.place.walk(files).target)
+    }
+
+    /// What the name of the file says of it, whether the file is there or not. A path without a
+    /// dot says nothing, and nobody has to look where in it the file would end.
+    pub fn media(&self, types: &MediaTypes, files: &dyn Files) -> Option<&MediaType> {
+        let forced = self.policy.force_type.as_ref().is_some_and(Option::is_some);
+        let below = self.place.name.get(self.place.base..).unwrap_or_default();
+        if !forced && memchr::memchr(b'.', below).is_none() && self.target.get().is_none() {
+            return None;
+        }
+        self.media.get_or_init(|| self.look_up_media(types, files)).as_ref()
+    }
+
+    fn look_up_media(&self, types: &MediaTypes, files: &dyn Files) -> Option<MediaType> {
+        let target = self.target(files);
+        if target.finfo.is_some_and(|stat| stat.kind == FileKind::Directory) {
+            return None;
+        }
+        let name = target.filename.file_name()?.as_bytes();
+        Some(types.named(name, &self.policy))
     }
 
     /// The `Alias` that led here: its prefix and its folder, as they are configured.
@@ -266,7 +288,8 @@ impl Mapper {
         target: OnceCell<Target>,
     ) -> Mapped {
         let is_script_alias = place.script;
-        Mapped { policy, handler, is_script_alias, index_path: None, place, target }
+        let media = OnceCell::new();
+        Mapped { policy, handler, is_script_alias, index_path: None, place, target, media }
     }
 
     /// mod_dir: the slash, then the index files, then what the handler makes of a directory.

@@ -19,7 +19,7 @@ use crate::{
     conditions::{Conditions, Repeated, Validators, date},
     config::LogLevel,
     environment, http,
-    map::{Mapped, files::Disk},
+    map::{HandlerKind, Mapped, files::Disk},
     output::{Output, Progress, push_chunk},
     script_headers::{BadHead, HeadScan, ScriptHead},
     site::Site,
@@ -64,6 +64,16 @@ pub enum Because {
     Handler,
 }
 
+/// What the answer is, beside its type and encoding.
+#[derive(Default)]
+struct Media {
+    languages: Option<Vec<u8>>,
+    /// The handler has set a type, maybe none.
+    has_own_type: bool,
+    /// What the file's name says of the answer has been taken, or does not count.
+    is_settled: bool,
+}
+
 /// See the module.
 pub struct Request {
     pub site: &'static Site,
@@ -106,6 +116,7 @@ pub struct Request {
     pub user: Option<Vec<u8>>,
     auth_type: Option<Vec<u8>>,
     content_encoding: Option<Vec<u8>>,
+    media: Media,
     filename: Option<Vec<u8>>,
     path_info: Option<Vec<u8>>,
     text: Vec<u8>,
@@ -183,6 +194,7 @@ impl Request {
             user: None,
             auth_type: None,
             content_encoding: None,
+            media: Media::default(),
             filename: None,
             path_info: None,
             text: Vec::new(),
@@ -261,6 +273,7 @@ impl Request {
         self.headers_out.clear();
         self.content_length = None;
         self.content_encoding = None;
+        self.media = Media::default();
         self.mtime = None;
         self.filename = None;
         self.path_info = None;
@@ -375,8 +388,50 @@ impl Request {
         self.mapped = Some(self.site.mapper.map(b"/", &Disk));
     }
 
+    pub fn content_languages(&self) -> Option<&[u8]> {
+        self.media.languages.as_deref()
+    }
+
+    /// Media type, encoding and language by the name of the file, where the handler has set none,
+    /// as mod_mime gives them to whatever handler there is. Looked up when somebody asks or the
+    /// head is written, so that most requests never pay for it.
+    pub fn settle_media(&mut self) {
+        let Some(mapped) = self.mapped.as_ref().filter(|_| !self.media.is_settled) else { return };
+        let policy = &mapped.policy;
+        let is_typed = self.media.has_own_type
+            || self.content_type.is_some()
+            || self.headers_out.get(b"Content-Type").is_some();
+        let is_program = !matches!(mapped.handler, HandlerKind::Static | HandlerKind::NoFile(_));
+        if !is_program || (is_typed && !policy.names_more_than_types()) {
+            return;
+        }
+        self.media.is_settled = true;
+        let Some(media) = mapped.media(&self.site.types, &Disk) else { return };
+        let bytes = |text: &String| text.as_bytes().to_vec();
+        if !is_typed {
+            self.content_type = media.content_type.as_ref().map(bytes);
+        }
+        if self.content_encoding.is_none() {
+            self.content_encoding = media.encoding.as_ref().map(bytes);
+        }
+        if self.media.languages.is_none() {
+            self.media.languages = media.language.as_ref().map(bytes);
+        }
+    }
+
+    /// The file itself will answer: it has these fields from elsewhere.
+    pub fn forget_media(&mut self) {
+        if self.media.is_settled {
+            self.content_type = self.content_type.take().filter(|_| self.media.has_own_type);
+            self.content_encoding = None;
+            self.media.languages = None;
+        }
+        self.media.is_settled = true;
+    }
+
     /// The whole body of a made-up answer.
     pub fn set_body(&mut self, bytes: &[u8]) {
+        self.media.is_settled = true;
         self.held.clear();
         self.held.extend_from_slice(bytes);
         self.body_sent = bytes.len() as u64;
@@ -710,7 +765,10 @@ impl Body {
 impl Exchange for Request {
     fn text(&mut self, field: Text) -> Option<&[u8]> {
         match field {
-            Text::ContentType => self.content_type.as_deref(),
+            Text::ContentType => {
+                self.settle_media();
+                self.content_type.as_deref()
+            }
             Text::Uri => Some(&self.path),
             Text::UnparsedUri => Some(self.unparsed_uri()),
             Text::Filename => Some(self.filename()),
@@ -720,7 +778,14 @@ impl Exchange for Request {
             Text::User => self.user.as_deref(),
             Text::AuthType => self.auth_type.as_deref(),
             Text::StatusLine => self.status_line.as_deref(),
-            Text::ContentEncoding => self.content_encoding.as_deref(),
+            Text::ContentEncoding => {
+                self.settle_media();
+                self.content_encoding.as_deref()
+            }
+            Text::ContentLanguages => {
+                self.settle_media();
+                self.media.languages.as_deref()
+            }
             _ => {
                 self.text = self.made_text(field)?;
                 Some(&self.text)
@@ -733,6 +798,7 @@ impl Exchange for Request {
         match field {
             Text::ContentType => {
                 self.content_type = owned;
+                self.media.has_own_type = true;
                 self.scan_done();
             }
             Text::Uri => self.path = owned.unwrap_or_default(),
@@ -743,6 +809,7 @@ impl Exchange for Request {
             Text::User => self.user = owned,
             Text::AuthType => self.auth_type = owned,
             Text::ContentEncoding => self.content_encoding = owned,
+            Text::ContentLanguages => self.media.languages = owned,
             Text::StatusLine => self.status_line = owned,
             _ => {}
         }
@@ -766,6 +833,8 @@ impl Exchange for Request {
             Number::Keepalive => i64::from(self.keep),
             Number::ConnectionId => self.connection_id as i64,
             Number::Port => i64::from(self.local.port()),
+            Number::LimitRequestBody => self.limit_request_body(),
+            Number::LogLevel => self.site.config.server.log_level.number(),
             Number::Timeout => self.site.timeout().as_micros() as i64,
         }
     }
@@ -926,6 +995,12 @@ impl Request {
                 self.headers_out.unset(name);
             }
         }
+    }
+
+    /// Apache's number: 0 is unlimited.
+    fn limit_request_body(&self) -> i64 {
+        let limit = self.mapped.as_ref().and_then(|m| m.policy.body_limit());
+        limit.map_or(0, |limit| i64::try_from(limit).unwrap_or(i64::MAX))
     }
 
     fn file_mtime(&self) -> i64 {

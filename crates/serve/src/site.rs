@@ -75,6 +75,8 @@ impl Site {
             Text::ErrorFname => self.error_log_name.as_bytes().to_vec(),
             Text::ServerRoot => settings.server_root.as_os_str().as_bytes().to_vec(),
             Text::ServerSoftware => self.server.as_bytes().to_vec(),
+            Text::ChildInit => self.config.perl.child_init.join("\0").into_bytes(),
+            Text::ChildExit => self.config.perl.child_exit.join("\0").into_bytes(),
             _ => return None,
         })
     }
@@ -87,12 +89,15 @@ impl Site {
             Text::ErrorFname,
             Text::ServerRoot,
             Text::ServerSoftware,
+            Text::ChildInit,
+            Text::ChildExit,
         ];
         let texts = fields.into_iter().filter_map(|f| Some((f, self.text(f)?))).collect();
         let port = self.config.server.server_port.unwrap_or(0);
         let numbers = vec![
             (Number::Timeout, self.timeout().as_micros() as i64),
             (Number::Port, i64::from(port)),
+            (Number::LogLevel, self.config.server.log_level.number()),
         ];
         let mut vars = Table::new();
         for (name, value) in &self.config.base.perl_vars {

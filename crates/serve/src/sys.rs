@@ -318,9 +318,23 @@ pub fn wait_for(pid: i32) -> Option<i32> {
 /// A wait status in words, after the name of who ended.
 pub fn how_it_ended(status: i32) -> String {
     match libc::WIFSIGNALED(status) {
-        true => format!("was killed by signal {}", libc::WTERMSIG(status)),
+        true => format!("was killed by signal {}", signal_name(libc::WTERMSIG(status))),
         false => format!("ended with status {}", libc::WEXITSTATUS(status)),
     }
+}
+
+/// With the name of what a fault in C code ends with.
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGSEGV => " (SIGSEGV)",
+        libc::SIGBUS => " (SIGBUS)",
+        libc::SIGABRT => " (SIGABRT)",
+        libc::SIGILL => " (SIGILL)",
+        libc::SIGFPE => " (SIGFPE)",
+        libc::SIGSYS => " (SIGSYS)",
+        _ => "",
+    };
+    format!("{signal}{name}")
 }
 
 /// This process gets a signal when the one that forked it ends; 0: no more. A parent that ended

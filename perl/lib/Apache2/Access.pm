@@ -9,9 +9,15 @@ our $VERSION = '2.000012';
 
 package Apache2::RequestRec;
 
-# (status, password); the user lands in $r->user.
+# (status, password); the user lands in $r->user. As in mod_perl, Basic is meant when nothing is said.
 sub get_basic_auth_pw {
     my ($r) = @_;
+    $r->auth_type('Basic') unless defined $r->auth_type;
+    return (-1, undef) if lc $r->auth_type ne 'basic';
+    if (!defined $r->auth_name) {
+        Drom::Request::log($r, 3, 'need AuthName: ' . $r->uri);
+        return (500, undef);
+    }
     my $line = $r->header_in($r->proxyreq ? 'Proxy-Authorization' : 'Authorization');
     if (!defined $line || $line !~ /^Basic\s+(\S+)/i) {
         $r->note_basic_auth_failure;
@@ -79,6 +85,7 @@ Apache2::Access - Basic credentials and what the configuration demands
 
     sub My::Auth::handler {
         my $r = shift;
+        $r->auth_name('guests');
         my ($status, $password) = $r->get_basic_auth_pw;
         return $status if $status;
         return 0 if $r->user eq 'guest' && $password eq 'guest';
@@ -87,6 +94,10 @@ Apache2::Access - Basic credentials and what the configuration demands
     }
 
 =head1 DESCRIPTION
+
+C<get_basic_auth_pw> gives a password where the kind of authentication is Basic and there is an
+C<auth_name>; else the status is DECLINED or 500, as in Apache. There are no directives for the two:
+call C<< $r->auth_name('My realm') >>.
 
 C<allow_methods allow_options auth_name auth_type get_basic_auth_pw get_remote_logname note_auth_failure
 note_basic_auth_failure requires satisfies some_auth_required>. Digest authentication is not supported.

@@ -44,8 +44,6 @@ sub user { my $c = shift; return Apache2::RequestRec::user($c, @_) }
 sub auth_type { my $c = shift; return Apache2::RequestRec::ap_auth_type($c, @_) }
 sub server { return Apache2::RequestRec::server($_[0]) }
 
-sub fileno { return -1 }
-
 sub client_socket {
     Drom::Request::unsupported('$c->client_socket', 'read and write on $r');
 }

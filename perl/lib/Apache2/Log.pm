@@ -72,8 +72,6 @@ sub log_serror {
     return;
 }
 
-sub loglevel { return 7 }
-
 1;
 
 =head1 NAME

@@ -56,9 +56,9 @@ sub finfo {
 
 sub content_languages {
     my ($r, @new) = @_;
-    my $old = Drom::Request::kept($r, languages => @new);
-    $r->header_out('Content-Language' => join ', ', @{$new[0]}) if @new && ref $new[0];
-    return $old // [];
+    my $old = [split /,/, $r->content_languages_ // ''];
+    $r->content_languages_(join ',', @{$new[0] // []}) if @new;
+    return $old;
 }
 
 # There are no subrequests.

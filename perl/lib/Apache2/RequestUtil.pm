@@ -28,7 +28,6 @@ sub as_string {
 
 sub child_terminate { Drom::Request::command($_[0], Drom::Request::RETIRE); return }
 sub default_type { return 'text/plain' }
-sub get_limit_req_body { return 0 }
 
 # The name in a URL that leads back here: what the client asked for.
 sub get_server_name { return $_[0]->subprocess_env('SERVER_NAME') // $_[0]->server->server_hostname }
@@ -45,8 +44,20 @@ sub last { return $_[0] }
 sub location_merge { return 0 }
 sub new { Drom::Request::unsupported('Apache2::RequestRec->new', 'use the $r that a handler gets') }
 
+# Lines of configuration for this request: PerlSetVar and PerlAddVar.
 sub add_config {
-    Drom::Request::unsupported('$r->add_config', 'put the directives into the configuration file');
+    my ($r, $lines) = @_;
+    Carp::croak('$r->add_config() has failed: not an array reference') unless ref $lines eq 'ARRAY';
+    for my $line (@$lines) {
+        my ($name, @words) = map { s/^"(.*)"\z/$1/sr =~ s/\\(["\\])/$1/gr }
+            $line =~ /("(?:[^"\\]|\\.)*"|\S+)/g;
+        my $method = {perlsetvar => 'set', perladdvar => 'add'}->{lc($name // '')};
+        Drom::Request::unsupported("$name in \$r->add_config", 'put it into the configuration file')
+            unless $method;
+        Carp::croak("\$r->add_config() has failed: $name takes two arguments") unless @words == 2;
+        $r->dir_config_->$method(@words);
+    }
+    return;
 }
 
 # What the server has set up for this request.
@@ -147,7 +158,7 @@ sub callable {
     return eval $code || die $@ if $code =~ /^sub\b/;
     my ($class, $method) = $code =~ /^(.+)->(\w+)$/;
     if ($class) {
-        load($class);
+        load($class) unless $class->can($method);
         return sub { $class->$method(@_) };
     }
     no strict 'refs';
@@ -182,10 +193,12 @@ Apache2::RequestUtil - configuration, place and phases of a request
 
 =head1 DESCRIPTION
 
-C<Apache2::RequestUtil-E<gt>request>, and on the request: C<as_string child_terminate default_type
-dir_config get_handlers get_server_name get_server_port get_status_line is_initial_req
+C<Apache2::RequestUtil-E<gt>request>, and on the request: C<add_config as_string child_terminate default_type
+dir_config get_handlers get_limit_req_body get_server_name get_server_port get_status_line is_initial_req
 is_perl_option_enabled location_merge no_cache pnotes psignature push_handlers server_root_relative
 set_basic_credentials set_handlers slurp_filename>.
+
+C<add_config> takes PerlSetVar and PerlAddVar.
 
 Only PerlCleanupHandler can be pushed and set while a request runs. C<get_handlers> knows it and
 PerlResponseHandler, also by the name PerlHandler; for the others there are none.

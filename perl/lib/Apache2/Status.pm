@@ -7,11 +7,13 @@ use Drom::Absent ();
 
 our $VERSION = '2.000012';
 
+use constant INSTEAD => 'print what you need of %INC and @INC from a handler of your own';
+
 # Modules add their page when they are loaded.
 sub menu_item { return }
-sub handler { Drom::Request::unsupported('Apache2::Status', 'see the status page of the server') }
+sub handler { Drom::Request::unsupported('Apache2::Status', INSTEAD) }
 
-Drom::Absent::all(__PACKAGE__, 'see the status page of the server');
+Drom::Absent::all(__PACKAGE__, INSTEAD);
 
 1;
 

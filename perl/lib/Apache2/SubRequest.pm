@@ -1,5 +1,5 @@
 package Apache2::SubRequest;
-# Redirects inside of the server. Subrequests are not supported yet and say so.
+# Redirects inside of the server. Subrequests are not supported and say so.
 use strict;
 use warnings;
 
@@ -25,7 +25,7 @@ sub internal_fast_redirect {
 for my $lookup (qw(lookup_uri lookup_file lookup_method_uri lookup_dirent)) {
     no strict 'refs';
     *$lookup = sub {
-        Drom::Request::unsupported("\$r->$lookup (a subrequest) is not supported yet: it",
+        Drom::Request::unsupported("\$r->$lookup (a subrequest)",
             'use $r->internal_redirect or an HTTP client');
     };
 }
@@ -47,6 +47,6 @@ Apache2::SubRequest - redirects inside of the server
 =head1 DESCRIPTION
 
 C<internal_redirect> answers with another local path once the handler has returned. C<lookup_uri>,
-C<lookup_file> and C<lookup_method_uri> die: subrequests are not supported yet.
+C<lookup_file> and C<lookup_method_uri> die: subrequests are not supported.
 
 =cut

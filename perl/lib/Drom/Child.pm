@@ -17,10 +17,19 @@ sub handlers {
     return $handlers{$name};
 }
 
+# Those of the configuration come first.
 sub begin {
+    unshift @{$handlers{ChildInit}}, configured('child_init_');
+    unshift @{$handlers{ChildExit}}, configured('child_exit_');
     $pool = APR::Pool->new;
     run_all('ChildInit');
     return;
+}
+
+sub configured {
+    my ($field) = @_;
+    my $get = Apache2::ServerRec->can($field) or return;
+    return split /\0/, $get->(Apache2::ServerUtil::server()) // '';
 }
 
 sub end {

@@ -61,8 +61,6 @@ sub register_cleanup {
 sub post_connection { my ($r, @what) = @_; return $r->pool->cleanup_register(@what) }
 sub exit { my ($r, $status) = @_; return ModPerl::Util::exit($status // 0) }
 sub is_xlate { return 0 }
-sub filter_input { return $_[0] }
-sub filter_register { return $_[0] }
 sub get_handler { return $_[0]->handler }
 sub hard_timeout { return }
 sub soft_timeout { return }
@@ -145,6 +143,17 @@ package Apache;
 our @ISA = ('Apache2::RequestRec');
 
 sub gensym { require Symbol; return Symbol::gensym() }
+
+# Of the class, start-up code means the server; so it does with what a worker runs at its start and end.
+for my $method (qw(push_handlers set_handlers get_handlers)) {
+    no strict 'refs';
+    my $of_request = \&{"Apache2::RequestRec::$method"};
+    *$method = sub {
+        my ($r, @what) = @_;
+        my $on_server = !Drom::Request::current() || Drom::Child::handlers($what[0] // '');
+        return $on_server ? Apache2::ServerUtil::server()->$method(@what) : $of_request->($r, @what);
+    };
+}
 
 sub request { shift; return Apache2::RequestUtil->request(@_) }
 sub server { return ref $_[0] ? $_[0]->SUPER::server : Apache2::ServerUtil::server() }

@@ -4,6 +4,7 @@ package Drom::Startup;
 use strict;
 use warnings;
 
+use XSLoader (); # its start looks at the environment, which is for a process of one thread
 use Drom::Request ();
 use APR::Table ();
 use APR::Pool ();

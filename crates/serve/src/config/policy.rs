@@ -334,6 +334,12 @@ impl Policy {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// Whether a file's name may say more of it than a media type.
+    #[must_use]
+    pub fn names_more_than_types(&self) -> bool {
+        !self.add_encoding.is_empty() || !self.add_language.is_empty()
+    }
+
     /// The largest request body, `None` when unlimited. Apache 2.4.54 and later: 1 GiB.
     #[must_use]
     pub fn body_limit(&self) -> Option<u64> {

@@ -156,6 +156,12 @@ impl LogLevel {
         let at = usize::try_from(number).unwrap_or_default();
         Self::NAMES.get(at).map_or(LogLevel::Trace, |(_, level)| *level)
     }
+
+    /// The reverse of it.
+    #[must_use]
+    pub fn number(self) -> i64 {
+        self as i64
+    }
 }
 
 /// How much the `Server` header tells.
@@ -211,6 +217,10 @@ pub struct PerlStartup {
     pub set_env: Pairs,
     /// `PerlPassEnv`.
     pub pass_env: Vec<String>,
+    /// `PerlChildInitHandler`
+    pub child_init: Vec<String>,
+    /// `PerlChildExitHandler`
+    pub child_exit: Vec<String>,
     /// `PerlTaintCheck On`: as `-T` in the switches.
     pub taint: bool,
     /// `PerlWarn On`: as `-w` in the switches.

@@ -317,6 +317,7 @@ fn file_answer(
         }
         return Err(plan.status);
     }
+    request.forget_media();
     request.status = plan.status;
     request.content_length = plan.length;
     for (name, value) in &plan.headers {

@@ -175,6 +175,30 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         |cx, a| add_handlers(cx, a, PerlHandler::parse_old),
     ),
     set(
+        "PerlChildInitHandler",
+        (1, MANY),
+        "handler …",
+        Server,
+        "",
+        "Called with a pool and the server when a worker starts.",
+        |cx, a| {
+            cx.perl.child_init.extend_from_slice(a);
+            Ok(())
+        },
+    ),
+    set(
+        "PerlChildExitHandler",
+        (1, MANY),
+        "handler …",
+        Server,
+        "",
+        "Called with a pool and the server when a worker ends.",
+        |cx, a| {
+            cx.perl.child_exit.extend_from_slice(a);
+            Ok(())
+        },
+    ),
+    set(
         "PerlTaintCheck",
         (1, 1),
         "On|Off",
@@ -210,8 +234,6 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     refused("PerlFixupHandler", "A phase.", PHASES),
     refused("PerlLogHandler", "A phase.", PHASES),
     refused("PerlCleanupHandler", "A phase.", "use $r->pool->cleanup_register"),
-    refused("PerlChildInitHandler", "A phase.", PHASES),
-    refused("PerlChildExitHandler", "A phase.", PHASES),
     refused("PerlPostConfigHandler", "A phase.", "use PerlPostConfigRequire"),
     refused("PerlOpenLogsHandler", "A phase.", "use PerlPostConfigRequire"),
     refused("PerlPreConnectionHandler", "A phase.", PHASES),

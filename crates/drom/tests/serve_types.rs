@@ -1,0 +1,125 @@
+//! The media type that a file's name gives to what a script or handler answers in its place, as
+//! mod_mime gives it in Apache.
+
+mod support;
+
+use support::Server;
+
+const CONFIG: &str = "\
+StartServers 1
+MaxRequestWorkers 1
+AddType text/html .html
+AddType image/gif .gif
+AddType text/x-perl .pl
+AddLanguage de .de
+AddEncoding x-squeezed .sq
+PerlModule Tell
+<Location /real>
+  SetHandler modperl
+  PerlResponseHandler Tell
+</Location>
+<Location /virtual>
+  SetHandler perl-script
+  PerlResponseHandler Tell
+</Location>
+<Location /virtual.html>
+  SetHandler modperl
+  PerlResponseHandler Tell
+</Location>
+<Files forced>
+  ForceType text/x-forced
+</Files>
+";
+
+const TELL: &str = r"package Tell;
+sub handler {
+    my $r = shift;
+    my $args = $r->args // '';
+    my $type = $args eq 'blind' ? 'unasked' : $r->content_type;
+    return -1 if $args eq 'decline' || $args eq 'guard' && $type && $type !~ m{^text/};
+    $r->content_type($args eq 'none' ? undef : 'text/plain') if $args =~ /^(?:none|own)$/;
+    my @rest = ($r->content_encoding, @{$r->content_languages});
+    $r->print(join ' ', map { $_ // 'undef' } $type, @rest);
+    return 0;
+}
+1;
+";
+
+const FILES: [(&str, &str); 6] = [
+    ("lib/Tell.pm", TELL),
+    ("htdocs/real/page.html", "page"),
+    ("htdocs/real/p.gif", "gif"),
+    ("htdocs/real/page.html.de.sq", "squeezed"),
+    ("htdocs/real/plain", "plain"),
+    ("htdocs/real/forced", "forced"),
+];
+
+/// Path, type that goes out, body.
+const CASES: [(&str, Option<&str>, &str); 14] = [
+    ("/real/page.html", Some("text/html"), "text/html undef"),
+    ("/real/page.html?blind", Some("text/html"), "unasked undef"),
+    ("/real/page.html?own", Some("text/plain"), "text/html undef"),
+    ("/real/page.html?none", None, "text/html undef"),
+    ("/real/page.html/more.gif", Some("text/html"), "text/html undef"),
+    ("/real/missing.html", Some("text/html"), "text/html undef"),
+    ("/real/plain", None, "undef undef"),
+    ("/real/forced", Some("text/x-forced"), "text/x-forced undef"),
+    ("/real/p.gif", Some("image/gif"), "image/gif undef"),
+    ("/real/p.gif?guard", Some("image/gif"), "gif"),
+    ("/real/page.html?decline", Some("text/html"), "page"),
+    ("/virtual", None, "undef undef"),
+    ("/virtual/page.html", None, "undef undef"),
+    ("/virtual.html/p.gif", Some("text/html"), "text/html undef"),
+];
+
+#[test]
+fn handlers_find_the_type_of_the_file_and_send_it() {
+    let server = Server::start(CONFIG, &FILES);
+    for (path, kind, body) in CASES {
+        let answer = server.get(path);
+        assert_eq!((answer.header("Content-Type"), answer.text()), (kind, body.into()), "{path}");
+        assert_eq!(answer.head.matches("Content-Type").count(), usize::from(kind.is_some()));
+    }
+}
+
+#[test]
+fn language_and_encoding_go_with_it_whatever_type_the_handler_sets() {
+    let server = Server::start(CONFIG, &FILES);
+    for (query, body) in [("", "text/html x-squeezed de"), ("?own", "text/html x-squeezed de")] {
+        let answer = server.get(&format!("/real/page.html.de.sq{query}"));
+        assert_eq!(answer.text(), body);
+        assert_eq!(answer.header("Content-Language"), Some("de"), "{}", answer.head);
+        assert_eq!(answer.header("Content-Encoding"), Some("x-squeezed"), "{}", answer.head);
+    }
+    let declined = server.get("/real/page.html.de.sq?decline");
+    assert_eq!(declined.text(), "squeezed");
+    for name in ["Content-Language", "Content-Encoding", "Content-Type"] {
+        assert_eq!(declined.head.matches(name).count(), 1, "{}", declined.head);
+    }
+}
+
+/// Debian's list of types has text/x-perl for .pl.
+#[test]
+fn a_script_without_a_type_has_that_of_its_own_name() {
+    let print = "#!/usr/bin/perl\nprint qq{X-Other: 1\\n\\nbody};\n";
+    let plain = "print qq{Content-Type: text/plain\\n\\nbody};\n";
+    let files = [
+        ("perl/other.pl", print),
+        ("cgi-bin/other.pl", print),
+        ("cgi-bin/other", print),
+        ("perl/plain.pl", plain),
+        ("lib/Tell.pm", TELL),
+    ];
+    let server = Server::start(CONFIG, &files);
+    for (path, kind) in [
+        ("/registry/other.pl", Some("text/x-perl")),
+        ("/perlrun/other.pl", Some("text/x-perl")),
+        ("/cgi-bin/other.pl", Some("text/x-perl")),
+        ("/cgi-bin/other", None),
+        ("/registry/plain.pl", Some("text/plain")),
+    ] {
+        let answer = server.get(path);
+        let found = (answer.header("Content-Type"), answer.text());
+        assert_eq!(found, (kind, "body".to_owned()), "{path}");
+    }
+}
