@@ -3,6 +3,7 @@
 
 use drom_load::Outcome;
 use drom_observe::Counters;
+use drom_report::format::time;
 use drom_store::Flag;
 
 /// All that is known of one slice.
@@ -41,6 +42,7 @@ pub fn of_slice(seen: &Observed<'_>) -> Vec<Flag> {
         ("L8", deaths(seen)),
         ("L9", clock(seen)),
         ("L10", swapped(seen)),
+        ("L11", silence(seen)),
     ];
     let failed = checks.into_iter().filter_map(|(code, detail)| Some((code, detail?)));
     failed.map(|(code, detail)| flag(code, detail)).collect()
@@ -76,7 +78,7 @@ pub fn memory_growth(before_bytes: u64, after_bytes: u64, processes: usize) -> O
 fn little(seen: &Observed<'_>) -> Option<String> {
     let window_s = seen.outcome.duration.as_secs_f64();
     if seen.outcome.latency.count() == 0 || window_s <= 0.0 {
-        return Some("no answer came within the slice: it needs to be longer".to_owned());
+        return None;
     }
     if let Some(tail) = rare_and_huge(seen.outcome) {
         return Some(tail);
@@ -87,6 +89,20 @@ fn little(seen: &Observed<'_>) -> Option<String> {
     let tolerance = 0.02 + client / (n * window_s);
     (gap.abs() > tolerance)
         .then(|| format!("{:.1} of {n} connections accounted for", n * (1.0 - gap.abs())))
+}
+
+/// Whether no request of a slice ended, well or badly.
+#[must_use]
+pub fn is_silent(ok: u64, failed: u64) -> bool {
+    ok == 0 && failed == 0
+}
+
+fn silence(seen: &Observed<'_>) -> Option<String> {
+    let outcome = seen.outcome;
+    is_silent(outcome.ok, outcome.failed).then(|| {
+        let (waiting, slice) = (outcome.in_flight, time(outcome.duration.as_secs_f64()));
+        format!("{waiting} requests waited for all of the {slice} of a slice")
+    })
 }
 
 /// A mean above the p99 is made by less than one answer in a hundred: they stalled.
@@ -108,7 +124,7 @@ fn starvation(seen: &Observed<'_>) -> Option<String> {
 
 fn wrong_answers(seen: &Observed<'_>) -> Option<String> {
     let outcome = seen.outcome;
-    // None at all is no wrong one: the answers take longer than the slice (L1 says so).
+    // None at all is no wrong one: L11 says so.
     if outcome.failed == 0 {
         return None;
     }
@@ -191,7 +207,8 @@ mod tests {
             ceiling_rps: None,
         };
         assert_eq!(wrong_answers(&seen), None);
-        assert!(little(&seen).is_some_and(|told| told.contains("longer")));
+        assert_eq!(little(&seen), None);
+        assert!(silence(&seen).is_some_and(|told| told.contains("4 requests waited")));
     }
 
     #[test]

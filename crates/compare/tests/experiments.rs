@@ -139,6 +139,39 @@ fn wrong_answers_make_no_claim() {
 }
 
 #[test]
+fn a_variant_that_hangs_in_half_of_its_starts_makes_no_claim() {
+    let plan = plan(TEN_BLOCKS, "");
+    let mut world = SimWorld::new(3, Fault::HangsSometimes);
+    world.speed.insert("b".to_owned(), 25_000.0);
+    let findings = experiment(&plan, 3, world).findings();
+    let row = findings.groups[0].rows.iter().find(|row| row.variant == "b").expect("such a row");
+    assert_eq!(row.verdict, Some(Verdict::NoAnswer { blocks: 5, of: 10 }));
+    assert_eq!(row.verdict.expect("one").to_string(), "no answer in 5 of 10 blocks");
+    assert!(row.ratio.is_none() && row.robust_ratio.is_none() && row.cpu_ratio.is_none());
+    // Half of 25,000: a slice without an answer is a slice.
+    assert!((10_000.0..15_000.0).contains(&row.rps.value), "{:?}", row.rps);
+    assert_eq!(row.blocks.len(), 10);
+    let silent = &findings.silent;
+    assert!(silent.len() == 1 && silent[0].contains("in 5 of 10 blocks"), "{silent:?}");
+    assert!(findings.wrong.is_empty());
+}
+
+#[test]
+fn a_baseline_that_hangs_leaves_nothing_to_compare_with() {
+    let run = experiment(&plan(TEN_BLOCKS, ""), 3, SimWorld::new(3, Fault::BaselineHangs));
+    let words = |role| verdict_of(&run, role).to_string();
+    let because = "no claim: the baseline did not answer in every block";
+    assert_eq!(words(Role::Variant), because);
+    // The control shares the baseline's fate, in blocks of its own.
+    assert!(words(Role::Control).contains("no answer") || words(Role::Control) == because);
+    let findings = run.findings();
+    assert!(findings.groups[0].noise_floor.is_none() && !findings.silent.is_empty());
+    let so_far =
+        drom_compare::so_far(&run.kept.blocks, &run.kept.manifest.expect("it began").groups[0]);
+    assert!(so_far.is_empty(), "{so_far:?}");
+}
+
+#[test]
 fn a_client_at_its_limit_on_both_sides_makes_no_claim() {
     let plan = plan(TEN_BLOCKS, "");
     let mut world = SimWorld::new(3, Fault::SlowClient);

@@ -131,6 +131,16 @@ pub const CHECKS: &[Check] = &[
                 workers unshare in their first second after a fork is less than this.",
     },
     Check {
+        code: "L11",
+        name: "no answer",
+        says: "not one answer came within a slice: no claim",
+        story: "No request of the slice ended, well or badly: the server hangs, or its answers \
+            take longer than the slice (then a longer slice will do). Its rate in that block \
+            counts as it is, 0 for a slice, and the mean of the blocks is the plain one. There is \
+            no ratio and no verdict for such a variant, nor against such a baseline, and the run \
+            ends with exit status 8.",
+    },
+    Check {
         code: "F1",
         name: "server failed",
         says: "a server ended or did not start in the middle of a block, and the block does not \

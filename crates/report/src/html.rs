@@ -99,6 +99,7 @@ fn headline(group: &GroupFinding) -> String {
                 format!("is {}<b>{}</b> as fast", bound(group, row), ratio(r.value))
             }
             (Some(Verdict::Equivalent), _) => "is <b>equivalent</b>".to_owned(),
+            (Some(verdict @ Verdict::NoAnswer { .. }), _) => format!("<b>no claim</b> ({verdict})"),
             (Some(Verdict::NoClaim { because }), _) => format!("<b>no claim</b> ({because})"),
             (Some(_), _) => "is <b>undecided</b>".to_owned(),
             (None, _) => escape(&format!("has {}", verdict_words(row))),
@@ -177,12 +178,21 @@ fn checks_cell(checks: &[CheckCount]) -> String {
     checks.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
+/// Logarithms know no zero: where a block has none, its rate counts in the plain mean.
+fn mean_words(row: &Row, range: String) -> String {
+    let blocks = count(row.blocks.len(), "block");
+    match row.blocks.iter().filter(|point| point.rps <= 0.0).count() {
+        0 => format!("geometric mean of {blocks}: {range} req/s"),
+        none => format!("mean of {blocks}, {none} of them at 0: {range} req/s"),
+    }
+}
+
 /// Where a row's numbers come from.
 fn details(group: &GroupFinding, row: &Row) -> String {
     let range = |e: Estimate| format!("{} ({} to {})", three(e.value), three(e.low), three(e.high));
     let mut facts = vec![
         format!("asked for <code>{}</code>", escape(&row.path)),
-        format!("geometric mean of {}: {} req/s", count(row.blocks.len(), "block"), range(row.rps)),
+        mean_words(row, range(row.rps)),
     ];
     facts.extend(
         row.cpu_us_per_request.map(|cpu| format!("server CPU per request: {} \u{b5}s", range(cpu))),
@@ -213,7 +223,7 @@ fn details(group: &GroupFinding, row: &Row) -> String {
                  <td class=\"n\">{}</td><td>{}</td></tr>",
                 point.block + 1,
                 rate(point.rps),
-                ratio(point.ratio),
+                point.ratio.map_or_else(|| "-".to_owned(), ratio),
                 point.cpu_us_per_request.map_or_else(|| "-".to_owned(), three),
                 slices.join(" ")
             )
@@ -314,7 +324,7 @@ fn is_control(row: &Row) -> bool {
 
 /// An A/A pair that came out neither different nor equivalent has still not differed.
 fn is_decided(verdict: Verdict) -> bool {
-    !matches!(verdict, Verdict::NoClaim { .. })
+    !matches!(verdict, Verdict::NoClaim { .. } | Verdict::NoAnswer { .. })
 }
 
 /// `1 worker`, `2 workers`.

@@ -103,6 +103,7 @@ pub fn warnings(run: &Run, findings: &Findings) -> Vec<String> {
     let mut lines: Vec<String> =
         findings.doubtful.iter().map(|why| format!("DOUBTFUL RUN (AA): {why}")).collect();
     lines.extend(findings.wrong.iter().map(|who| format!("WRONG ANSWERS (L4): {who}")));
+    lines.extend(findings.silent.iter().map(|who| format!("NO ANSWER (L11): {who}")));
     lines.extend(findings.dropped.iter().map(|what| format!("DROPPED BLOCKS (F1): {what}")));
     let flags = run.manifest.flags.iter();
     lines.extend(flags.map(|flag| format!("{}: {}", flag.code, flag.detail)));
@@ -205,11 +206,17 @@ fn cells(group: &GroupFinding, row: &Row) -> [String; 7] {
     ]
 }
 
+/// What a slice without an answer may mean.
+pub const HANGS_OR_SLOW: &str = "it hangs, or the slice is too short for it";
+
 /// What would decide the open ones.
 fn undecided(group: &GroupFinding, style: Style) -> String {
     let hint = |row: &Row| {
         let line = match row.verdict {
             Some(Verdict::NoClaim { because }) => format!("  no claim: {}, {because}", row.variant),
+            Some(verdict @ Verdict::NoAnswer { .. }) => {
+                format!("  no claim: {}, {verdict}; {HANGS_OR_SLOW}", row.variant)
+            }
             _ => format!("  undecided: {}, {}", row.variant, hint(row)?),
         };
         Some(folded(&line, style) + "\n")
@@ -301,7 +308,9 @@ fn more_blocks(number: usize) -> String {
 /// For a table: the reason stands below it.
 fn short_verdict(row: &Row) -> String {
     match row.verdict {
-        Some(verdict @ Verdict::NoClaim { .. }) if row.role == Role::Variant => {
+        Some(verdict @ (Verdict::NoClaim { .. } | Verdict::NoAnswer { .. }))
+            if row.role == Role::Variant =>
+        {
             verdict.word().to_owned()
         }
         _ => verdict_words(row),
@@ -358,7 +367,7 @@ fn tint(column: usize, cell: &str, padded: &str, style: Style) -> String {
     let colour = match (column, cell) {
         (3, "faster") => "32",
         (3, "slower") => "31",
-        (3, text) if text.starts_with("no claim") => "1;31",
+        (3, text) if text.starts_with("no ") => "1;31",
         (3, "equivalent") => "36",
         (3, text) if text.starts_with("inconclusive") => "33",
         (3, "baseline") | (6, "ok") => "2",

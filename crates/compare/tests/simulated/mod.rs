@@ -46,6 +46,10 @@ pub enum Fault {
     SlowBeginning,
     /// Every fifth server of `b` dies under its first load.
     DiesSometimes,
+    /// Every second server of `b` never answers under load.
+    HangsSometimes,
+    /// So does every second server of the baseline, its control's included.
+    BaselineHangs,
     /// From the third block on no server of `b` outlives its first load.
     DiesAlways,
 }
@@ -167,6 +171,14 @@ impl SimWorld {
     fn disturb(&mut self, id: ServerId, outcome: &mut Outcome, seconds: f64) {
         let name = self.servers[&id].name.clone();
         let all = outcome.sent;
+        let who = match self.fault {
+            Fault::HangsSometimes => "b",
+            Fault::BaselineHangs => "a",
+            _ => "",
+        };
+        if name == who && self.servers[&id].start.is_multiple_of(2) {
+            return hang(outcome);
+        }
         match self.fault {
             Fault::SlowClient => outcome.thread_cpu = vec![outcome.duration.mul_f64(0.97)],
             Fault::BusyClient => outcome.thread_cpu = vec![outcome.duration.mul_f64(0.8)],
@@ -197,6 +209,15 @@ impl SimWorld {
             _ => {}
         }
     }
+}
+
+/// Every connection waits for its first answer.
+fn hang(outcome: &mut Outcome) {
+    let waiting = outcome.answers_per_connection.len();
+    outcome.sent = waiting as u64;
+    (outcome.in_flight, outcome.ok) = (outcome.sent, 0);
+    outcome.answers_per_connection = vec![0; waiting];
+    (outcome.latency, outcome.pace) = (Latency::default(), vec![0.0; 50]);
 }
 
 impl Clock for SimWorld {

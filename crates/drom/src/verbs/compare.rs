@@ -155,6 +155,9 @@ fn exit_of(args: &Args, findings: &Findings) -> Exit {
     if !findings.wrong.is_empty() {
         return Exit::WrongAnswers;
     }
+    if !findings.silent.is_empty() {
+        return Exit::NoAnswer;
+    }
     if !findings.doubtful.is_empty() || !findings.dropped.is_empty() {
         return Exit::Doubtful;
     }
