@@ -374,6 +374,9 @@ fn block_checks(
     d: &[f64],
 ) -> Vec<CheckCount> {
     let one = |code: &str, detail: String| CheckCount { code: code.to_owned(), count: 1, detail };
+    let varying = used_slices(blocks, variant);
+    let varying: Vec<&str> = varying.iter().map(|slice| slice.checked.as_str()).collect();
+    let varies = varies(&varying).map(|(count, detail)| CheckCount { count, ..one("V1", detail) });
     let cold = cold(blocks, variant).map(|detail| one("W1", detail));
     let short = warmup::too_short(manifest, blocks, variant).map(|detail| one("W2", detail));
     let drift = trend(d).filter(|t| t.p < 0.001).map(|t| {
@@ -384,7 +387,15 @@ fn block_checks(
         let (low, high) = (m.low.exp(), m.high.exp());
         one("D2", format!("ratio {low:.3} or {high:.3} ({:.0} % upper)", 100.0 * m.share_high))
     });
-    [cold, short, drift, modes].into_iter().flatten().collect()
+    [varies, cold, short, drift, modes].into_iter().flatten().collect()
+}
+
+/// In how many slices not the whole body was checked, and what instead.
+fn varies(checked: &[&str]) -> Option<(usize, String)> {
+    let count = |what: &str| checked.iter().filter(|checked| **checked == what).count();
+    let (length, status) = (count("length"), count("status"));
+    let what = if status > 0 { "status and framing" } else { "status, framing and length" };
+    (length + status > 0).then(|| (length + status, format!("checked by {what} only")))
 }
 
 fn cold(blocks: &[&Block], variant: &str) -> Option<String> {

@@ -1,16 +1,19 @@
 //! The self-checks of one slice: pure, from what was observed around it. Codes and their stories
 //! are in the catalogue of `drom_report`.
 
-use drom_load::Outcome;
+use drom_load::{BadBody, ExpectedBody, Outcome};
 use drom_observe::Counters;
 use drom_report::format::time;
 use drom_store::Flag;
+
+use crate::answers::beginning;
 
 /// All that is known of one slice.
 #[derive(Clone, Debug)]
 pub struct Observed<'a> {
     pub outcome: &'a Outcome,
     pub connections: u32,
+    pub expected: Option<ExpectedBody>,
     /// What the machine did meanwhile.
     pub machine: Counters,
     pub server_cpu_s: f64,
@@ -132,7 +135,21 @@ fn wrong_answers(seen: &Observed<'_>) -> Option<String> {
     let by_status = bad_status.map(|(status, count)| format!("{count} x {status}"));
     let by_error = outcome.errors.iter().map(|(kind, n)| format!("{n} x {}", kind.name()));
     let what: Vec<String> = by_status.chain(by_error).collect();
-    Some(format!("{} of {} failed: {}", outcome.failed, outcome.sent, what.join(", ")))
+    let what = what.join(", ");
+    let bad = outcome.first_bad_body.as_ref();
+    let unlike = bad.map_or_else(String::new, |bad| format!(" ({})", unlike(bad, seen.expected)));
+    Some(format!("{} of {} failed: {what}{unlike}", outcome.failed, outcome.sent))
+}
+
+/// What came and what should have come.
+fn unlike(bad: &BadBody, expected: Option<ExpectedBody>) -> String {
+    let sum = |length: u64, hash: Option<u64>| {
+        let hash = hash.map_or_else(String::new, |hash| format!(", XXH64 {hash:016x}"));
+        format!("{length} bytes{hash}")
+    };
+    let got = sum(bad.length, expected.and_then(|e| e.hash).map(|_| bad.hash));
+    let wanted = expected.map_or_else(|| "another".to_owned(), |e| sum(e.length, e.hash));
+    format!("expected {wanted}; the first one has {got}: {}", beginning(&bad.part))
 }
 
 fn connections(seen: &Observed<'_>) -> Option<String> {
@@ -198,6 +215,7 @@ mod tests {
         let seen = Observed {
             outcome: &outcome,
             connections: 4,
+            expected: None,
             machine: Counters::default(),
             server_cpu_s: 0.0,
             client_cpu_s: 0.0,

@@ -105,7 +105,10 @@ impl Servers for RealWorld {
     }
 
     fn answer(&mut self, server: ServerId, request: &Request) -> Result<Reply, String> {
-        http::ask(self.server(server).address(), request, self.load.timeout)
+        let server = self.server(server);
+        let mut reply = http::ask(server.address(), request, self.load.timeout)?;
+        reply.same = server.without_its_own(&reply.body);
+        Ok(reply)
     }
 
     fn processes(&mut self, server: ServerId) -> Vec<Process> {

@@ -7,7 +7,7 @@ use std::{
     fs::{self, File},
     io,
     net::{SocketAddr, TcpListener},
-    os::unix::process::CommandExt,
+    os::unix::{ffi::OsStrExt, process::CommandExt},
     path::Path,
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
@@ -18,8 +18,8 @@ use drom_observe::{clock, pin_current_thread, tree};
 
 use super::{http, loopback, scratch::Scratch};
 use crate::{
+    answers::beginning,
     plan::{Launch, Request},
-    schedule::beginning,
     world::NotReady,
 };
 
@@ -59,6 +59,16 @@ impl Server {
 
     pub fn pid(&self) -> i32 {
         self.child.id() as i32
+    }
+
+    /// A body with words in place of this start's port and folder.
+    pub fn without_its_own(&self, body: &[u8]) -> Vec<u8> {
+        let folder = self.scratch.path().as_os_str().as_bytes();
+        let body = replaced(body, folder, b"{dir}", |_| true);
+        let port = self.address.port().to_string();
+        // Part of a longer number is no port.
+        let alone = |byte: Option<&u8>| !byte.is_some_and(u8::is_ascii_digit);
+        replaced(&body, port.as_bytes(), b"{port}", |around| around.iter().all(|b| alone(*b)))
     }
 
     pub fn ask_to_stop(&self) {
@@ -190,6 +200,28 @@ fn spawn(launch: &Launch, port: u16, scratch: &Path, cores: &[usize]) -> Result<
     command.spawn().map_err(|e| format!("cannot run `{}`: {e}", argv[0]))
 }
 
+/// `what` becomes `word` wherever the bytes before and behind it are right.
+fn replaced(
+    text: &[u8],
+    what: &[u8],
+    word: &[u8],
+    is_right: impl Fn([Option<&u8>; 2]) -> bool,
+) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while at < text.len() {
+        let before = at.checked_sub(1).and_then(|before| text.get(before));
+        if text[at..].starts_with(what) && is_right([before, text.get(at + what.len())]) {
+            out.extend_from_slice(word);
+            at += what.len();
+        } else {
+            out.push(text[at]);
+            at += 1;
+        }
+    }
+    out
+}
+
 fn signal(pid: i32, signal: i32) {
     // SAFETY: sends a signal to a process of our own server's tree; no memory is passed.
     unsafe { libc::kill(pid, signal) };
@@ -215,6 +247,15 @@ mod tests {
         drop(server);
         assert!(tree(pid).is_empty());
         assert!(!scratch.exists());
+    }
+
+    #[test]
+    fn a_port_is_a_whole_number() {
+        let alone = |around: [Option<&u8>; 2]| {
+            around.iter().all(|byte| !byte.is_some_and(u8::is_ascii_digit))
+        };
+        let text = replaced(b"81 :8181 818 81", b"81", b"P", alone);
+        assert_eq!(text, b"P :8181 818 P");
     }
 
     #[test]

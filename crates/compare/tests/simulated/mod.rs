@@ -46,6 +46,12 @@ pub enum Fault {
     SlowBeginning,
     /// Every fifth server of `b` dies under its first load.
     DiesSometimes,
+    /// Every page shows the number of seconds divided by this.
+    Clock(u32),
+    /// Every page shows which start it comes from, which is no difference.
+    OwnPort,
+    /// Every page shows a number that gets longer.
+    Counter,
     /// Every second server of `b` never answers under load.
     HangsSometimes,
     /// So does every second server of the baseline, its control's included.
@@ -78,6 +84,8 @@ pub struct SimWorld {
     servers: BTreeMap<ServerId, SimServer>,
     starts_of: BTreeMap<String, usize>,
     next: ServerId,
+    /// Answers outside of slices.
+    asked: usize,
 }
 
 struct SimServer {
@@ -113,6 +121,7 @@ impl SimWorld {
             servers: BTreeMap::new(),
             starts_of: BTreeMap::new(),
             next: 1,
+            asked: 0,
         }
     }
 
@@ -166,6 +175,17 @@ impl SimWorld {
             rate * if slower { 0.8 } else { 1.0 } * (1.0 + 0.05 * self.steps.normal())
         };
         (0..50).map(&mut step).collect()
+    }
+
+    /// And without what is its own.
+    fn page(&self, server: ServerId) -> (Vec<u8>, Vec<u8>) {
+        let text = match self.fault {
+            Fault::Clock(step) => format!("{:06}", self.now_s as u64 / u64::from(step)),
+            Fault::Counter => self.asked.to_string(),
+            Fault::OwnPort => return (format!("at {server}").into(), b"at {port}".to_vec()),
+            _ => "hello".to_owned(),
+        };
+        (text.clone().into(), text.into())
     }
 
     fn disturb(&mut self, id: ServerId, outcome: &mut Outcome, seconds: f64) {
@@ -258,9 +278,12 @@ impl Servers for SimWorld {
         Ok(id)
     }
 
-    fn answer(&mut self, _server: ServerId, _request: &Request) -> Result<Reply, String> {
+    fn answer(&mut self, server: ServerId, _request: &Request) -> Result<Reply, String> {
         let content_type = "text/plain".to_owned();
-        Ok(Reply { status: 200, content_type, body: b"hello".to_vec() })
+        self.pass(0.001);
+        self.asked += 1;
+        let (body, same) = self.page(server);
+        Ok(Reply { status: 200, content_type, body, same })
     }
 
     fn processes(&mut self, server: ServerId) -> Vec<Process> {
@@ -317,6 +340,12 @@ impl Load for SimWorld {
         self.servers.get_mut(&id).expect("alive").cpu_s += server_cpu_s;
         self.client_cpu_s += client_cpu_s;
         self.counters.busy_s += server_cpu_s + client_cpu_s;
+        let body = self.page(id).0;
+        let sum = (body.len() as u64, drom_load::body_hash(&body));
+        if order.expect_body.is_some_and(|expected| !expected.is_met_by(sum)) {
+            outcome.errors.insert(ErrorKind::BadBody, sent / 2);
+            (outcome.failed, outcome.ok) = (sent / 2, sent - sent / 2);
+        }
         self.disturb(id, &mut outcome, seconds);
         self.slices += 1;
         if self.interrupt_after.is_some_and(|after| self.slices >= after) {
