@@ -2,6 +2,7 @@
 //! each verb has a file of its own beside it.
 
 mod exit;
+mod say;
 mod verbs;
 
 use std::process::ExitCode;

@@ -5,7 +5,7 @@ mod preview;
 
 use std::{
     env,
-    io::{IsTerminal, Write},
+    io::IsTerminal,
     path::{Path, PathBuf},
     sync::atomic::Ordering,
 };
@@ -16,7 +16,7 @@ use drom_stats::Latency;
 use drom_store::{Block, Dropped, Group, Manifest, Run, Writer};
 
 use self::interrupt::STOP;
-use crate::{exit::Exit, verbs::report::columns};
+use crate::{exit::Exit, say, verbs::report::columns};
 
 /// Compare web servers: start them, interleave them, print ratios with intervals.
 ///
@@ -62,11 +62,11 @@ pub fn run(args: Args) -> Exit {
         Ok(exit) => exit,
         // Whatever a server's start or the load says of its end: the reason is Ctrl-C.
         Err(_) if STOP.load(Ordering::Relaxed) => {
-            eprintln!("drom compare: stopped");
+            say::line("drom compare: stopped");
             Exit::Interrupted
         }
         Err(error) => {
-            eprintln!("drom compare: {error}");
+            say::line(format!("drom compare: {error}"));
             exit_of_error(&error)
         }
     }
@@ -97,7 +97,7 @@ fn compare(args: &Args) -> Result<Exit, Error> {
     sink.clear();
     let Some(writer) = sink.writer.take() else {
         return measured.map(|_| {
-            eprintln!("drom compare: stopped before the first block; no run was kept");
+            say::line("drom compare: stopped before the first block; no run was kept");
             Exit::Interrupted
         });
     };
@@ -110,7 +110,7 @@ fn compare(args: &Args) -> Result<Exit, Error> {
     print(args, &run, &findings)?;
     let end = measured?;
     if end.failed {
-        eprintln!("drom compare: {}; what was measured before is above", end.reason);
+        say::line(format!("drom compare: {}; what was measured before is above", end.reason));
         return Ok(Exit::Failed);
     }
     Ok(if end.interrupted { Exit::Interrupted } else { exit_of(args, &findings) })
@@ -132,13 +132,8 @@ fn print(args: &Args, run: &Run, findings: &Findings) -> Result<(), Error> {
 
 /// A reader that went away (`| head`) is no error.
 pub fn out(text: &str) -> Result<(), drom_store::Error> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(source) if source.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(drom_store::Error::Write { path: "standard output".into(), source })
-        }
-        _ => Ok(()),
-    }
+    say::result(text)
+        .map_err(|source| drom_store::Error::Write { path: "standard output".into(), source })
 }
 
 fn exit_of_error(error: &Error) -> Exit {
@@ -192,9 +187,9 @@ impl<'a> Terminal<'a> {
             // A line that wraps could not be wiped again.
             let most = columns(libc::STDERR_FILENO).unwrap_or(80) - 1;
             let line: String = line.chars().take(most).collect();
-            eprint!("\r\u{1b}[K{line}");
+            say::part(format!("\r\u{1b}[K{line}"));
         } else if self.args.verbose {
-            eprintln!("{line}");
+            say::line(line);
         }
     }
 
@@ -202,7 +197,7 @@ impl<'a> Terminal<'a> {
         self.clear();
         let width = columns(libc::STDERR_FILENO).filter(|_| self.is_terminal);
         for line in line.lines() {
-            eprintln!("{}", width.map_or_else(|| line.to_owned(), |w| drom_report::fold(line, w)));
+            say::line(width.map_or_else(|| line.to_owned(), |w| drom_report::fold(line, w)));
         }
     }
 
@@ -220,7 +215,7 @@ impl<'a> Terminal<'a> {
 
     fn clear(&self) {
         if self.is_terminal {
-            eprint!("\r\u{1b}[K");
+            say::part("\r\u{1b}[K");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{io::IsTerminal, path::PathBuf};
 use drom_report::{Style, format};
 use drom_store::{Error, Run};
 
-use crate::{exit::Exit, verbs::compare::out};
+use crate::{exit::Exit, say, verbs::compare::out};
 
 /// List the runs that were kept, or render one of them again.
 #[derive(clap::Args)]
@@ -44,7 +44,7 @@ pub fn run(args: Args) -> Exit {
     match done {
         Ok(()) => Exit::Done,
         Err(error) => {
-            eprintln!("drom report: {error}");
+            say::line(format!("drom report: {error}"));
             Exit::Failed
         }
     }
@@ -87,7 +87,7 @@ fn render(args: &Args, run: &Run) -> Result<(), Error> {
 
 fn list(root: &std::path::Path) -> Result<(), Error> {
     let (runs, damaged) = drom_store::list(root)?;
-    damaged.iter().for_each(|error| eprintln!("drom report: {error}"));
+    damaged.iter().for_each(|error| say::line(format!("drom report: {error}")));
     if runs.is_empty() {
         return out(&format!(
             "no runs in {}; `drom compare PLAN.toml` makes one\n",

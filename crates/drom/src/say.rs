@@ -1,0 +1,29 @@
+//! Words for whoever looks on: the only place that writes to the two standard streams. What cannot
+//! be said on standard error is not said and changes nothing: no run ends for want of a reader.
+//! Results on standard output are another thing: who asked for them must know.
+
+use std::{
+    fmt::Display,
+    io::{self, Write},
+};
+
+/// A line of news or an error, on standard error.
+pub fn line(words: impl Display) {
+    part(format!("{words}\n"));
+}
+
+/// The same without the line's end.
+pub fn part(words: impl Display) {
+    let mut stderr = io::stderr().lock();
+    // Closed, full, or read by nobody any more.
+    let _ = stderr.write_all(words.to_string().as_bytes()).and_then(|()| stderr.flush());
+}
+
+/// A result, on standard output. A reader that went away (`| head`) is no error.
+pub fn result(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
