@@ -1,6 +1,7 @@
 //! The real world: server processes on free loopback ports, the load engine, this machine.
 
 mod http;
+mod keeper;
 mod scratch;
 mod server;
 
@@ -39,7 +40,6 @@ impl RealWorld {
     /// Pins the calling thread, and with it the client, to its cores.
     #[must_use]
     pub fn new(load: &LoadSettings, placement: Placement) -> Self {
-        server::adopt_orphans();
         scratch::sweep();
         let facts = machine_record().into_iter();
         let machine = facts.map(|fact| Fact { name: fact.name, value: fact.value }).collect();
@@ -112,7 +112,7 @@ impl Servers for RealWorld {
     }
 
     fn processes(&mut self, server: ServerId) -> Vec<Process> {
-        drom_observe::tree(self.server(server).pid())
+        self.server(server).processes()
     }
 
     fn pss_bytes(&mut self, server: ServerId) -> Vec<(i32, u64)> {
@@ -126,7 +126,8 @@ impl Servers for RealWorld {
     }
 
     fn ask_to_stop(&mut self, server: ServerId) {
-        self.server(server).ask_to_stop();
+        let found = self.servers.iter_mut().find(|(known, _)| *known == server);
+        found.into_iter().for_each(|(_, server)| server.ask_to_stop());
     }
 
     fn stop(&mut self, server: ServerId) {
