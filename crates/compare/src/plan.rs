@@ -489,6 +489,11 @@ impl Written {
             let message = format!("two variants are named `{twice}`");
             return Err(Error::plan(&["variant", &at.to_string(), "name"], message));
         }
+        let control = control_name(&self.baseline);
+        if let Some(at) = names.iter().position(|name| *name == control) {
+            let message = format!("`{control}` is the name of the baseline's A/A pair");
+            return Err(Error::plan(&["variant", &at.to_string(), "name"], message));
+        }
         if !names.contains(&self.baseline.as_str()) {
             let known = names.join(", ");
             let message = format!("baseline `{}` is no variant; there are {known}", self.baseline);
@@ -514,13 +519,13 @@ impl Written {
         let baseline = contestants.iter().find(|c| c.name == self.baseline);
         let control = baseline.expect("checked: the baseline is a variant").clone();
         contestants.push(Contestant {
-            name: format!("{} (again)", control.name),
+            name: control_name(&control.name),
             is_control: true,
             server: format!("{}\u{0}again", control.server),
             ..control
         });
         let connections = words.get("connections").map(|n| n.parse().ok()).unwrap_or(None);
-        let values: Vec<&str> = point.iter().map(|(_, value)| value.as_str()).collect();
+        let values: Vec<String> = point.iter().map(|(axis, value)| told(axis, value)).collect();
         Ok(Group {
             name: if values.is_empty() { self.name.clone() } else { values.join(", ") },
             baseline: self.baseline.clone(),
@@ -641,6 +646,21 @@ impl Written {
             quick: false,
         })
     }
+}
+
+/// A point of an axis in words: a bare number needs its noun.
+fn told(axis: &str, value: &str) -> String {
+    match value.parse::<f64>() {
+        Ok(1.0) if axis == "connections" => "1 connection".to_owned(),
+        Ok(_) if axis == "connections" => format!("{value} connections"),
+        Ok(_) => format!("{axis} {value}"),
+        Err(_) => value.to_owned(),
+    }
+}
+
+/// The baseline under its second label.
+fn control_name(baseline: &str) -> String {
+    format!("{baseline} (again)")
 }
 
 fn argv(how: &HowToStart, variant: &str, place: &[&str]) -> Result<Vec<String>, Error> {
@@ -780,7 +800,10 @@ mod tests {
     fn axes_multiply_and_words_are_filled_in() {
         let plan = parse(PLAN).expect("a good plan");
         let names: Vec<&str> = plan.groups.iter().map(|g| g.name.as_str()).collect();
-        assert_eq!(names, ["hello, 1", "hello, 8", "heavy, 1", "heavy, 8"]);
+        let expected = ["hello, 1 connection", "hello, 8 connections"];
+        assert_eq!(names[..2], expected);
+        let numbers = PLAN.replace("script = [\"hello\", \"heavy\"]", "script = [10, \"big\"]");
+        assert_eq!(parse(&numbers).expect("good").groups[0].name, "script 10, 1 connection");
         let group = &plan.groups[2];
         assert_eq!(group.connections, 1);
         let [a, b, control] = &group.contestants[..] else { panic!("{group:?}") };
@@ -802,6 +825,7 @@ mod tests {
             (("url = \"/a", "url = \"a"), "must begin with /"),
             (("server = \"one\"", "server = \"two\""), "no [[server]] has it"),
             (("name = \"b\"", "name = \"a\""), "two variants are named"),
+            (("name = \"b\"", "name = \"a (again)\""), "the baseline's A/A pair"),
             (("define =", "definne ="), "unknown key `definne`"),
             (("[load]", "[lod]"), "unknown field `lod`"),
             (("name = \"race\"", "name = \"../x\""), "names a folder"),

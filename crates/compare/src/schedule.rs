@@ -11,6 +11,7 @@ use std::{
 
 use drom_load::ErrorKind;
 use drom_observe::{Counters, Process};
+use drom_report::format::number_of;
 use drom_stats::{Latency, Rng, blocks_needed, sd};
 use drom_store::{
     Block, Dropped, End, Flag, LoadFacts, Manifest, SCHEMA, Skipped, Slice, Start, Variant,
@@ -219,7 +220,10 @@ impl Experiment<'_> {
         if self.ceilings.contains_key(&connections) || self.stopped() {
             return Ok(());
         }
-        self.news(format!("measuring what the client can do with {connections} connections"));
+        self.news(format!(
+            "measuring what the client can do with {}",
+            number_of(connections as usize, "connection")
+        ));
         let order = Ceiling { connections, window: Duration::from_millis(500), body_bytes };
         let rps = self
             .world
@@ -240,6 +244,7 @@ impl Experiment<'_> {
         drom_store::Group {
             name: group.name.clone(),
             baseline: group.baseline.clone(),
+            connections: group.connections,
             variants: group.contestants.iter().map(tell).collect(),
         }
     }

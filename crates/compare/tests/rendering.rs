@@ -76,6 +76,18 @@ fn a_run_without_a_finished_block_has_passed_nothing() {
 }
 
 #[test]
+fn the_head_says_the_connections_that_ran() {
+    let root = tempfile::tempdir().expect("scratch");
+    let mut run = stored(root.path(), Fault::None);
+    let head = |run: &Run| text(run, &analyse(run), Style::PLAIN);
+    let mut second = run.manifest.groups[0].clone();
+    (run.manifest.groups[0].connections, second.connections) = (1, 4);
+    assert!(head(&run).contains("\u{b7} 1 connection, keep-alive"), "{}", head(&run));
+    run.manifest.groups.push(second);
+    assert!(head(&run).contains("\u{b7} 1, 4 connections, keep-alive"), "{}", head(&run));
+}
+
+#[test]
 fn a_narrow_terminal_gets_two_tables_and_no_line_is_too_long() {
     let root = tempfile::tempdir().expect("scratch");
     for fault in [Fault::None, Fault::WrongBody] {

@@ -35,6 +35,12 @@ pub fn two(value: usize) -> String {
     grouped(((value + step / 2) / step * step) as i64)
 }
 
+/// `1 worker`, `2 workers`.
+#[must_use]
+pub fn number_of(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// A ratio: `0.000350×`, `0.987×`, `3.21×`, `45.6×`; a small one keeps three significant digits.
 #[must_use]
 pub fn ratio(value: f64) -> String {

@@ -9,7 +9,7 @@ use drom_store::{Block, Run, Slice};
 use crate::{
     CheckCount, Estimate, Findings, GroupFinding, Role, Row, Verdict,
     catalogue::{CHECKS, Check, check},
-    format::{interval, ms, rate, ratio, three, time},
+    format::{interval, ms, number_of, rate, ratio, three, time},
     plots::{bars, curves, forest, timeline, verdict_class},
     svg::{escape, short},
     text::{held_back, hint, rate_words, ratio_words, subtitle, verdict_words, warnings},
@@ -180,7 +180,7 @@ fn checks_cell(checks: &[CheckCount]) -> String {
 
 /// Logarithms know no zero: where a block has none, its rate counts in the plain mean.
 fn mean_words(row: &Row, range: String) -> String {
-    let blocks = count(row.blocks.len(), "block");
+    let blocks = number_of(row.blocks.len(), "block");
     match row.blocks.iter().filter(|point| point.rps <= 0.0).count() {
         0 => format!("geometric mean of {blocks}: {range} req/s"),
         none => format!("mean of {blocks}, {none} of them at 0: {range} req/s"),
@@ -207,7 +207,8 @@ fn details(group: &GroupFinding, row: &Row) -> String {
         }),
     );
     facts.extend(row.tree_mb.map(|mb| {
-        let workers = row.workers.map_or_else(String::new, |n| format!(", {}", count(n, "worker")));
+        let workers =
+            row.workers.map_or_else(String::new, |n| format!(", {}", number_of(n, "worker")));
         format!("all processes: {} MB PSS{workers}", three(mb))
     }));
     facts.extend(hint(row).map(|hint| format!("undecided: {hint}")));
@@ -297,9 +298,10 @@ fn check_state(run: &Run, findings: &Findings, code: &str) -> (&'static str, Str
     let open = |why: String| ("undecided", why);
     match code {
         "AA" if !findings.doubtful.is_empty() => ("failed", "failed".to_owned()),
-        "AA" if undecided > 0 => {
-            open(format!("not decided in {undecided} of {}", count(controls().count(), "group")))
-        }
+        "AA" if undecided > 0 => open(format!(
+            "not decided in {undecided} of {}",
+            number_of(controls().count(), "group")
+        )),
         "P1" => ("passed", "passed".to_owned()),
         _ if most == 0 => open("not measured: no finished block".to_owned()),
         "W1" if run.manifest.load.rounds < 2 => open("needs two rounds a block".to_owned()),
@@ -325,11 +327,6 @@ fn is_control(row: &Row) -> bool {
 /// An A/A pair that came out neither different nor equivalent has still not differed.
 fn is_decided(verdict: Verdict) -> bool {
     !matches!(verdict, Verdict::NoClaim { .. } | Verdict::NoAnswer { .. })
-}
-
-/// `1 worker`, `2 workers`.
-fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 fn machine_section(run: &Run) -> String {
@@ -407,8 +404,8 @@ fn block_details(run: &Run, block: &Block) -> String {
         block.index + 1,
         time(block.begin_s),
         time(block.end_s),
-        count(block.starts.len(), "start"),
-        count(block.slices.len(), "slice")
+        number_of(block.starts.len(), "start"),
+        number_of(block.slices.len(), "slice")
     )
 }
 

@@ -7,7 +7,7 @@ use drom_store::{Manifest, Run};
 use crate::{
     Client, Findings, GroupFinding, Role, Row, Verdict,
     catalogue::check,
-    format::{interval, rate, three, time, two},
+    format::{interval, number_of, rate, three, time, two},
     svg::short,
 };
 
@@ -84,17 +84,34 @@ pub fn subtitle(run: &Run) -> String {
     let rounds =
         if load.rounds == 1 { String::new() } else { format!(" x {} rounds", load.rounds) };
     format!(
-        "{} \u{b7} {}{ended} \u{b7} {} connections{} \u{b7} slices of {}{rounds}, {} \
+        "{} \u{b7} {}{ended} \u{b7} {}{} \u{b7} slices of {}{rounds}, {} \
             \u{b7} {} \u{b7} seed {}",
         drom_store::utc(m.started_unix_s),
         blocks(run.blocks.len()),
-        load.connections,
+        connections(m),
         if load.keepalive { ", keep-alive" } else { "" },
         time(load.slice_s),
         if m.mode == "fresh" { "one server at a time" } else { "alternating" },
         m.placement,
         m.seed
     )
+}
+
+/// `8 connections`, `1, 4 connections`: what the groups ran with.
+fn connections(m: &Manifest) -> String {
+    let of_group = |told: u32| if told == 0 { m.load.connections } else { told };
+    let mut numbers: Vec<u32> = Vec::new();
+    for number in m.groups.iter().map(|group| of_group(group.connections)) {
+        if !numbers.contains(&number) {
+            numbers.push(number);
+        }
+    }
+    let words: Vec<String> = numbers.iter().map(u32::to_string).collect();
+    match &numbers[..] {
+        [] => number_of(m.load.connections as usize, "connection"),
+        [only] => number_of(*only as usize, "connection"),
+        _ => format!("{} connections", words.join(", ")),
+    }
 }
 
 /// What a reader must know before the first number.
@@ -332,7 +349,7 @@ pub fn verdict_words(row: &Row) -> String {
 /// `1 block`, `3 blocks`.
 #[must_use]
 pub fn blocks(number: usize) -> String {
-    format!("{number} block{}", if number == 1 { "" } else { "s" })
+    number_of(number, "block")
 }
 
 /// `31,850`, `≥ 31,850`; `-` without a single good answer.

@@ -60,6 +60,9 @@ pub struct Fact {
 pub struct Group {
     pub name: String,
     pub baseline: String,
+    /// 0 in runs of older versions: those of the load.
+    #[serde(default)]
+    pub connections: u32,
     pub variants: Vec<Variant>,
 }
 

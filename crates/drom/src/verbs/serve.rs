@@ -87,7 +87,7 @@ fn test(config: &Config) -> Exit {
         say::line("Syntax OK");
         return Exit::Done;
     }
-    missing.iter().for_each(|error| say::line(error));
+    missing.iter().for_each(say::line);
     Exit::Usage
 }
 
@@ -160,7 +160,7 @@ fn from_file(file: &Path, options: &Options, show_notices: bool) -> Result<Confi
     let (config, notices) = Config::from_file(file, options)
         .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     if show_notices {
-        notices.iter().for_each(|notice| say::line(notice));
+        notices.iter().for_each(say::line);
     }
     Ok(config)
 }
