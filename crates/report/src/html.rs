@@ -67,7 +67,7 @@ fn section(group: &GroupFinding, effect: f64) -> String {
          <h3>Throughput</h3><p class=\"note\">The machine's ups and downs from block to block are \
          in these \
          intervals; pairing takes them out of the ratios above.</p>{}\n\
-         <div class=\"scroll\"><table><thead><tr><th>variant</th><th class=\"n\">req/s</th>\
+         <div class=\"scroll\"><table class=\"main\"><thead><tr><th>variant</th><th class=\"n\">req/s</th>\
          <th class=\"n\">ratio (95 %)</th><th>verdict</th><th class=\"n\">CPU \u{b5}s/req</th>\
          <th class=\"n\">MB/worker</th><th class=\"n\">p50</th><th class=\"n\">p99</th>\
          <th class=\"n\">start</th>\
@@ -142,13 +142,15 @@ fn table_row(group: &GroupFinding, row: &Row) -> String {
     format!(
         "<tr class=\"row {class}\" tabindex=\"0\"><td><span \
             class=\"open\">\u{25b8}</span>{name}</td>\
-         <td class=\"n\">{}</td><td class=\"n\">{}</td><td><span class=\"verdict\">{}</span></td>\
-         <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td \
-         class=\"n\">{}</td>\
-         <td class=\"n\">{}</td><td>{}</td></tr>\
+         <td class=\"n\" data-is=\"req/s\">{}</td><td class=\"n\" data-is=\"ratio\">{}</td>\
+         <td data-is=\"verdict\"><span class=\"verdict\">{}</span></td>\
+         <td class=\"n\" data-is=\"CPU \u{b5}s/req\">{}</td>\
+         <td class=\"n\" data-is=\"MB/worker\">{}</td><td class=\"n\" data-is=\"p50\">{}</td>\
+         <td class=\"n\" data-is=\"p99\">{}</td><td class=\"n\" data-is=\"start\">{}</td>\
+         <td data-is=\"checks\">{}</td></tr>\
          <tr class=\"more\" hidden><td colspan=\"10\">{}</td></tr>",
         rate_words(row),
-        ratio_words(group, row),
+        ratio_cell(group, row),
         verdict_cell(row),
         cell(row.cpu_us_per_request.map(|cpu| cpu.value)),
         cell(row.worker_mb),
@@ -159,6 +161,15 @@ fn table_row(group: &GroupFinding, row: &Row) -> String {
         details(group, row),
         class = verdict_class(row),
     )
+}
+
+/// Ratio and interval each stay whole where there is no room for both in a line.
+fn ratio_cell(group: &GroupFinding, row: &Row) -> String {
+    let words = ratio_words(group, row);
+    let parts = words.split_once(" (").map(|(ratio, interval)| (ratio, format!("({interval}")));
+    parts.map_or_else(String::new, |(ratio, interval)| {
+        format!("<span class=\"whole\">{ratio}</span> <span class=\"whole\">{interval}</span>")
+    })
 }
 
 fn verdict_cell(row: &Row) -> String {
