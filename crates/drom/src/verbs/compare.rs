@@ -13,7 +13,7 @@ use std::{
 use drom_compare::{Error, Plan, Progress, RealWorld, Sink};
 use drom_report::{Findings, Role, Row, Verdict, format};
 use drom_stats::Latency;
-use drom_store::{Block, Dropped, Group, Manifest, Run, Writer};
+use drom_store::{Block, Dropped, End, Group, Manifest, Run, Writer};
 
 use self::interrupt::STOP;
 use crate::{exit::Exit, say, verbs::report::columns};
@@ -65,14 +65,14 @@ pub fn run(args: Args) -> Exit {
             say::line("drom compare: stopped");
             Exit::Interrupted
         }
-        Err(error) => {
-            say::line(format!("drom compare: {error}"));
-            exit_of_error(&error)
+        Err(failure) => {
+            say::line(format!("drom compare: {failure}"));
+            exit_of_error(&failure.error)
         }
     }
 }
 
-fn compare(args: &Args) -> Result<Exit, Error> {
+fn compare(args: &Args) -> Result<Exit, Failure> {
     let drom = env::current_exe().unwrap_or_else(|_| PathBuf::from("drom"));
     let plan = Plan::read(&args.plan, &drom)?;
     let plan = if args.quick { plan.quick() } else { plan };
@@ -96,19 +96,21 @@ fn compare(args: &Args) -> Result<Exit, Error> {
     };
     sink.clear();
     let Some(writer) = sink.writer.take() else {
-        return measured.map(|_| {
-            say::line("drom compare: stopped before the first block; no run was kept");
-            Exit::Interrupted
-        });
+        measured?;
+        say::line("drom compare: stopped before the first block; no run was kept");
+        return Ok(Exit::Interrupted);
     };
-    let folder = match &measured {
-        Ok(end) => writer.end(end)?,
-        Err(_) => writer.folder().to_owned(),
-    };
-    let run = Run::open(&folder)?;
+    let folder = writer.folder().to_owned();
+    let end = end_of(&measured, &sink.blocks);
+    let kept = writer.end(&end);
+    let mut run = Run::open(&folder)?;
+    // Also where there was no room to write it down.
+    run.end = Some(end.clone());
     let findings = drom_compare::analyse(&run);
-    print(args, &run, &findings)?;
-    let end = measured?;
+    let printed = print(args, &run, &findings);
+    if let Some(error) = measured.err().or(kept.map(drop).or(printed).err()) {
+        return Err(Failure { error, kept: Some((folder, run.blocks.len())) });
+    }
     if end.failed {
         say::line(format!("drom compare: {}; what was measured before is above", end.reason));
         return Ok(Exit::Failed);
@@ -116,18 +118,62 @@ fn compare(args: &Args) -> Result<Exit, Error> {
     Ok(if end.interrupted { Exit::Interrupted } else { exit_of(args, &findings) })
 }
 
+/// Why there is no result, or not all of it, and what is there all the same.
+struct Failure {
+    error: Error,
+    /// The run's folder and its finished blocks.
+    kept: Option<(PathBuf, usize)>,
+}
+
+impl<E: Into<Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { error: error.into(), kept: None }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.error)?;
+        let Some((folder, blocks)) = &self.kept else { return Ok(()) };
+        let (blocks, folder) = (format::number_of(*blocks, "finished block"), folder.display());
+        write!(f, "\n{blocks} kept in {folder}; `drom report {folder}` shows them again")
+    }
+}
+
+/// How a run ended, also one that something else than its servers ended.
+fn end_of(measured: &Result<End, Error>, blocks: &[Block]) -> End {
+    let error = match measured {
+        Ok(end) => return end.clone(),
+        Err(error) => error,
+    };
+    let interrupted = STOP.load(Ordering::Relaxed);
+    let duration_s = blocks.last().map_or(0.0, |block| block.end_s);
+    End { interrupted, failed: !interrupted, duration_s, reason: error.to_string() }
+}
+
 fn print(args: &Args, run: &Run, findings: &Findings) -> Result<(), Error> {
     let page = run.folder.join("report.html");
-    let html = drom_report::html(run, findings);
-    std::fs::write(&page, html)
-        .map_err(|source| drom_store::Error::Write { path: page.clone(), source })?;
+    let written = write_page(&page, &drom_report::html(run, findings));
     if args.json {
         out(&drom_report::json(run, findings))?;
     } else {
         out(&drom_report::text(run, findings, crate::verbs::report::style()))?;
-        out(&format!("\nrun     {}\nreport  {}\n", run.folder.display(), page.display()))?;
+        let report = match &written {
+            Ok(()) => format!("report  {}\n", page.display()),
+            Err(_) => String::new(),
+        };
+        out(&format!("\nrun     {}\n{report}", run.folder.display()))?;
     }
-    Ok(())
+    Ok(written?)
+}
+
+/// Whole or not at all.
+fn write_page(page: &Path, html: &str) -> Result<(), drom_store::Error> {
+    std::fs::write(page, html).map_err(|source| {
+        // Half a page helps nobody, and cannot be kept from lying there otherwise.
+        let _ = std::fs::remove_file(page);
+        drom_store::Error::Write { path: page.to_owned(), source }
+    })
 }
 
 /// A reader that went away (`| head`) is no error.
