@@ -79,6 +79,24 @@ fn a_run_is_measured_kept_and_rendered_to_the_same_bytes() {
     assert!({ rendered }.output().expect("runs").status.success());
     let first = fs::read(folder.path().join("runs").join(&name).join("report.html")).expect("page");
     assert!(first == fs::read(&again).expect("page again"));
+    let list = |form: &str| {
+        let list = drom(folder.path(), &["report", form]).output().expect("runs");
+        assert!(list.status.success(), "{}", String::from_utf8_lossy(&list.stderr));
+        String::from_utf8_lossy(&list.stdout).into_owned()
+    };
+    let runs: serde_json::Value = serde_json::from_str(&list("--json")).expect("JSON");
+    assert_eq!(
+        (&runs["schema"], &runs["runs"][0]["name"]),
+        (&"drom.runs/1".into(), &name[..].into())
+    );
+    assert!(runs["runs"][0]["state"] == "done" && runs["runs"][0]["blocks"] == 6, "{runs}");
+    assert!(list("--csv").contains(&format!("\n{name},")), "{}", list("--csv"));
+    assert!(list("--markdown").contains(&format!("| {name} |")), "{}", list("--markdown"));
+    let preview =
+        drom(folder.path(), &["compare", "--preview", "--json", &plan.display().to_string()]);
+    let preview = { preview }.output().expect("runs").stdout;
+    let preview: serde_json::Value = serde_json::from_slice(&preview).expect("JSON");
+    assert!(preview["groups"][0]["half_width_after"]["least"].as_f64() > Some(0.0), "{preview}");
     let blocks = folder.path().join("runs").join(&name).join("blocks.jsonl");
     let text = fs::read_to_string(&blocks).expect("blocks");
     fs::write(&blocks, &text[..text.len() - 20]).expect("torn");

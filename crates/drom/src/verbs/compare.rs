@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long)]
     gate: bool,
     /// Only say what the plan would take and how precise it would be, from earlier runs of it.
-    #[arg(long, conflicts_with_all = ["json", "out", "gate"])]
+    #[arg(long, conflicts_with_all = ["out", "gate"])]
     preview: bool,
     /// Say every slice, also when stderr is no terminal.
     #[arg(long, short)]
@@ -76,9 +76,10 @@ fn compare(args: &Args) -> Result<Exit, Failure> {
     let drom = env::current_exe().unwrap_or_else(|_| PathBuf::from("drom"));
     let plan = Plan::read(&args.plan, &drom)?;
     let plan = if args.quick { plan.quick() } else { plan };
-    let foretold = preview::lines(&plan, &drom_store::root());
+    let preview = preview::of(&plan, &drom_store::root());
+    let foretold = preview::lines(&preview);
     if args.preview {
-        out(&foretold)?;
+        out(&if args.json { preview::json(&plan, &preview) } else { foretold })?;
         return Ok(Exit::Done);
     }
     let seed = args.seed.or(plan.seed).unwrap_or_else(drom_observe::clock::monotonic_ns);
