@@ -135,7 +135,7 @@ fn row(manifest: &Manifest, group: &Group, variant: &Variant, blocks: &[&Block])
         role,
         path: variant.path.clone(),
         rps: mean_rate(&per_block(blocks, name, rate)),
-        client: Client::of(&checks, slices.len()),
+        client: client(&slices),
         ratio: paired.as_ref().filter(|_| enough).map(|p| told(p.t_interval(0.95))),
         robust_ratio: heavy.and_then(|p| Some(told(p.hodges_lehmann(0.95)?.estimate))),
         p_holm: None,
@@ -153,6 +153,14 @@ fn row(manifest: &Manifest, group: &Group, variant: &Variant, blocks: &[&Block])
         checks,
         blocks: block_points(blocks, &group.baseline, name),
     }
+}
+
+fn client(slices: &[&Slice]) -> Client {
+    let with = |codes: &[&str]| {
+        let has = |slice: &&&Slice| slice.flags.iter().any(|f| codes.contains(&f.code.as_str()));
+        slices.iter().filter(has).count()
+    };
+    Client::of(with(&["C1"]), with(&["C1", "L2"]), slices.len())
 }
 
 fn doubt(group: &GroupFinding) -> Option<String> {

@@ -35,7 +35,7 @@ pub fn of_slice(seen: &Observed<'_>) -> Vec<Flag> {
     let client = drom_load::client_limited(seen.outcome, seen.ceiling_rps);
     let checks = [
         ("L1", little(seen)),
-        ("L2", client.near.then(|| client.evidence.clone())),
+        ("L2", (client.near && !client.limited).then(|| client.evidence.clone())),
         ("C1", client.limited.then_some(client.evidence)),
         ("L3", starvation(seen)),
         ("L4", wrong_answers(seen)),

@@ -270,8 +270,10 @@ impl Keys<'_> {
     fn take<T: serde::de::DeserializeOwned>(&mut self, key: &str) -> Result<Option<T>, Error> {
         let Some(value) = self.table.remove(key) else { return Ok(None) };
         value.try_into().map(Some).map_err(|error: toml::de::Error| {
-            let (what, hint) = (error.message(), spelling::hint_in(error.message()));
-            Error::plan(&[self.place[0], self.place[1], key], format!("{key}: {what}{hint}"))
+            Error::plan(
+                &[self.place[0], self.place[1], key],
+                format!("{key}: {}", spelling::plain(error.message())),
+            )
         })
     }
 
@@ -827,7 +829,7 @@ mod tests {
             (("name = \"b\"", "name = \"a\""), "two variants are named"),
             (("name = \"b\"", "name = \"a (again)\""), "the baseline's A/A pair"),
             (("define =", "definne ="), "unknown key `definne`"),
-            (("[load]", "[lod]"), "unknown field `lod`"),
+            (("[load]", "[lod]"), "unknown key `lod`"),
             (("name = \"race\"", "name = \"../x\""), "names a folder"),
             (("\"-p\", \"{port}\", ", ""), "neither its command nor its env has {port}"),
             (("[load]\n        slice", "[load]\n        slize"), "did you mean `slice`?"),
@@ -860,7 +862,7 @@ mod tests {
             ("slice = \"200ms\"", "timeout = \"0s\"", "line 6: load: a timeout of zero"),
             ("slice = \"200ms\"", "method = \"GE T\"", "line 6: load: the request cannot"),
             ("slice = \"200ms\"", "headers = { Expect = \"x\" }", "line 6: load: the request"),
-            ("slice = \"200ms\"", "slize = \"200ms\"", "line 6: unknown field `slize`"),
+            ("slice = \"200ms\"", "slize = \"200ms\"", "line 6: unknown key `slize`"),
             ("script = [\"hello\", \"heavy\"]", "script = []", "line 8: "),
             ("[1, 8]", "[1, 0]", "line 9: "),
             ("[1, 8]", "[1, 8_000_000_000]", "line 9: "),
@@ -869,6 +871,13 @@ mod tests {
             ("name = \"race\"", "name = \"a b\"", "line 2: name `a b` names a folder"),
             ("\"{plan_dir}/c\"", "\"{plan}/c\"", "line 21: "),
             ("define =", "defines =", "line 13: `one` has an unknown key `defines`; did you"),
+            ("budget = \"2m\"", "mode = \"duet\"", "line 4: `duet` is not possible here"),
+            ("budget = \"2m\"", "blocks = 3", "line 4: a table is wanted, not `3`"),
+            ("budget = \"2m\"", "blocks = { min = -1 }", "line 4: a whole number of 0 or"),
+            ("budget = \"2m\"", "blocks = { min = \"a\" }", "line 4: a whole number of 0 or"),
+            ("budget = \"2m\"", "load = \"a\"", "line "),
+            ("budget = \"2m\"", "seed = -1", "line 4: a whole number of 0 or more"),
+            ("requires = \"perl\"", "requires = 3", "line 14: requires: a text or a list"),
             ("\"3s\"", "\"3 parsecs\"", "line 23: ready: `3 parsecs` is no duration"),
             ("define = [\"FAST\"]", "define = \"FAST\"", "line 13: define: "),
             ("name = \"b\"", "", "line 19: this [[variant]] has no name"),

@@ -163,10 +163,11 @@ impl Verdict {
 }
 
 impl Client {
+    /// From the slices where it was the limit, and those where it was that or near it.
     #[must_use]
-    pub fn of(checks: &[CheckCount], slices: usize) -> Self {
-        let mostly = |code: &str| checks.iter().any(|c| c.code == code && 2 * c.count >= slices);
-        match (mostly("C1"), mostly("L2")) {
+    pub fn of(limit: usize, near: usize, slices: usize) -> Self {
+        let mostly = |count: usize| count > 0 && 2 * count >= slices;
+        match (mostly(limit), mostly(limit.max(near))) {
             (true, _) => Self::Limit,
             (false, true) => Self::Near,
             (false, false) => Self::Free,

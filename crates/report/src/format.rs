@@ -91,6 +91,22 @@ pub fn ms(value: f64) -> String {
     }
 }
 
+/// Without the signs that a terminal of an old locale cannot show.
+#[must_use]
+pub fn ascii(text: &str) -> String {
+    let signs = [
+        ("\u{b5}", "u"),
+        ("\u{d7}", "x"),
+        ("\u{b1}", "+-"),
+        ("\u{b7}", "."),
+        ("\u{2265}", ">="),
+        ("\u{2264}", "<="),
+        ("\u{2500}", "-"),
+        ("\u{2026}", "..."),
+    ];
+    signs.iter().fold(text.to_owned(), |text, (sign, word)| text.replace(sign, word))
+}
+
 fn grouped(value: i64) -> String {
     let digits = value.abs().to_string();
     let mut out = String::from(if value < 0 { "-" } else { "" });

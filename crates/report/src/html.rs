@@ -67,7 +67,8 @@ fn section(group: &GroupFinding, effect: f64) -> String {
          <h3>Throughput</h3><p class=\"note\">The machine's ups and downs from block to block are \
          in these \
          intervals; pairing takes them out of the ratios above.</p>{}\n\
-         <div class=\"scroll\"><table class=\"main\"><thead><tr><th>variant</th><th class=\"n\">req/s</th>\
+         <div class=\"scroll\"><table class=\"main\"><thead><tr><th>variant</th>\
+         <th class=\"n\">req/s</th>\
          <th class=\"n\">ratio (95 %)</th><th>verdict</th><th class=\"n\">CPU \u{b5}s/req</th>\
          <th class=\"n\">MB/worker</th><th class=\"n\">p50</th><th class=\"n\">p99</th>\
          <th class=\"n\">start</th>\

@@ -7,7 +7,7 @@ use drom_store::{Manifest, Run};
 use crate::{
     Client, Findings, GroupFinding, Role, Row, Verdict,
     catalogue::check,
-    format::{interval, number_of, rate, three, time, two},
+    format::{ascii, interval, number_of, rate, three, time, two},
     svg::short,
 };
 
@@ -16,11 +16,13 @@ use crate::{
 pub struct Style {
     pub colours: bool,
     pub width: Option<usize>,
+    /// For a locale without UTF-8.
+    pub ascii: bool,
 }
 
 impl Style {
     /// For a file, a pipe or a page.
-    pub const PLAIN: Self = Self { colours: false, width: None };
+    pub const PLAIN: Self = Self { colours: false, width: None, ascii: false };
 }
 
 #[must_use]
@@ -39,7 +41,7 @@ pub fn text(run: &Run, findings: &Findings, style: Style) -> String {
         out += &undecided(group, style);
     }
     out += &legend(findings, style);
-    out
+    if style.ascii { ascii(&out) } else { out }
 }
 
 /// The same tables for a page in Markdown.
@@ -167,6 +169,9 @@ fn heading(group: &GroupFinding, manifest: &Manifest) -> String {
 fn table(group: &GroupFinding, style: Style) -> String {
     let mut lines = vec![HEAD.map(str::to_owned)];
     lines.extend(group.rows.iter().map(|row| cells(group, row)));
+    if style.ascii {
+        lines.iter_mut().flatten().for_each(|cell| *cell = ascii(cell));
+    }
     let width = |column: usize| lines.iter().map(|l| l[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
     let tables = packed(&widths, style.width.unwrap_or(usize::MAX));

@@ -79,7 +79,12 @@ fn compare(args: &Args) -> Result<Exit, Failure> {
     let preview = preview::of(&plan, &drom_store::root());
     let foretold = preview::lines(&preview);
     if args.preview {
-        out(&if args.json { preview::json(&plan, &preview) } else { foretold })?;
+        let said = if args.json {
+            say::result(&preview::json(&plan, &preview))
+        } else {
+            say::words(&foretold)
+        };
+        said.map_err(unwritable)?;
         return Ok(Exit::Done);
     }
     let seed = args.seed.or(plan.seed).unwrap_or_else(drom_observe::clock::monotonic_ns);
@@ -179,8 +184,11 @@ fn write_page(page: &Path, html: &str) -> Result<(), drom_store::Error> {
 
 /// A reader that went away (`| head`) is no error.
 pub fn out(text: &str) -> Result<(), drom_store::Error> {
-    say::result(text)
-        .map_err(|source| drom_store::Error::Write { path: "standard output".into(), source })
+    say::result(text).map_err(unwritable)
+}
+
+pub fn unwritable(source: std::io::Error) -> drom_store::Error {
+    drom_store::Error::Write { path: "standard output".into(), source }
 }
 
 fn exit_of_error(error: &Error) -> Exit {

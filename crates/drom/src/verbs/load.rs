@@ -167,7 +167,8 @@ fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Exit {
         let width = super::report::style().width;
         text::render(&args.url, plan, outcome, &checks, (text::Paint::for_stdout(), width))
     };
-    if let Err(error) = say::result(&text) {
+    let said = if args.json { say::result(&text) } else { say::words(&text) };
+    if let Err(error) = said {
         say::line(format!("drom load: cannot print the result: {error}"));
         return Exit::Failed;
     }

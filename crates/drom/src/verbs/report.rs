@@ -5,7 +5,11 @@ use std::{io::IsTerminal, path::PathBuf};
 use drom_report::{Style, format, runs};
 use drom_store::{Error, Run};
 
-use crate::{exit::Exit, say, verbs::compare::out};
+use crate::{
+    exit::Exit,
+    say,
+    verbs::compare::{out, unwritable},
+};
 
 /// List the runs that were kept, or render one of them again.
 #[derive(clap::Args)]
@@ -58,6 +62,7 @@ pub fn style() -> Style {
     Style {
         colours: is_terminal && !refused,
         width: columns(libc::STDOUT_FILENO).filter(|_| is_terminal),
+        ascii: !say::has_utf8(),
     }
 }
 
@@ -121,7 +126,8 @@ fn list(args: &Args, root: &std::path::Path) -> Result<(), Error> {
         let room = style().width.map(|columns| {
             columns.saturating_sub(line.chars().count() + 2 + marks.chars().count())
         });
-        out(&format!("{line}  {}{marks}\n", shortened(&run.manifest.title, room)))?;
+        let line = format!("{line}  {}{marks}\n", shortened(&run.manifest.title, room));
+        say::words(&line).map_err(unwritable)?;
     }
     Ok(())
 }
