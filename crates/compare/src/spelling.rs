@@ -27,6 +27,9 @@ pub fn hint_in(message: &str) -> String {
     hint(wrong, quoted)
 }
 
+/// The one kind of value that can be written in two ways.
+const ONE_OR_MANY: &str = "a text or a list of texts is wanted";
+
 /// What the reader says, in the words of a plan, with the hint.
 pub fn plain(message: &str) -> String {
     let hint = hint_in(message);
@@ -34,7 +37,7 @@ pub fn plain(message: &str) -> String {
         let missing = message.strip_prefix("missing field ")?;
         Some(format!("{missing} is missing"))
     });
-    let untagged = message.contains("untagged enum").then(|| "a text or a list of texts is wanted");
+    let untagged = message.contains("untagged enum").then_some(ONE_OR_MANY);
     let told = told.or(untagged.map(str::to_owned)).unwrap_or_else(|| message.to_owned());
     told + &hint
 }

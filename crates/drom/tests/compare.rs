@@ -33,7 +33,7 @@ fn plan(folder: &Path, second_body: &str) -> std::path::PathBuf {
     };
     let text = format!(
         "name = \"cli\"\nbaseline = \"a\"\nplacement = \"shared\"\nblocks = {{ min = 6, max = 6 }}\n\
-         [load]\nconnections = 1\nslice = \"60ms\"\nwarmup = \"10ms\"\n{}{}",
+         [load]\nconnections = 1\nslice = \"150ms\"\nwarmup = \"10ms\"\n{}{}",
         variant("a", "hello"),
         variant("b", second_body)
     );
@@ -113,7 +113,7 @@ fn a_run_is_measured_kept_and_rendered_to_the_same_bytes() {
 fn ctrl_c_keeps_what_is_finished_and_leaves_no_process() {
     let folder = tempfile::tempdir().expect("scratch");
     let plan = plan(folder.path(), "hello");
-    let text = fs::read_to_string(&plan).expect("plan").replace("60ms", "700ms");
+    let text = fs::read_to_string(&plan).expect("plan").replace("150ms", "700ms");
     fs::write(&plan, text).expect("written");
     let child =
         drom(folder.path(), &["compare", &plan.display().to_string()]).spawn().expect("runs");
@@ -187,8 +187,8 @@ fn what_is_wrong_with_the_load_is_said_at_once_with_its_line() {
     let cases = [
         ("connections = 1", "connections = 0", 6),
         ("connections = 1", "connections = 1\nthreads = 2", 7),
-        ("slice = \"60ms\"", "slice = \"a while\"", 7),
-        ("slice = \"60ms\"", "slise = \"60ms\"", 7),
+        ("slice = \"150ms\"", "slice = \"a while\"", 7),
+        ("slice = \"150ms\"", "slise = \"150ms\"", 7),
         ("warmup = \"10ms\"", "method = \"GE T\"", 8),
         ("url = \"/\"", "url = \"/a b\"", 11),
         ("url = \"/\"", "url = \"http://127.0.0.1/\"", 11),

@@ -36,7 +36,7 @@ fn compare(folder: &Path, settings: &str, code: &str) -> Output {
     };
     let text = format!(
         "name = \"cli\"\nbaseline = \"a\"\nplacement = \"shared\"\n{settings}\n\
-         blocks = {{ min = 6, max = 6 }}\n[load]\nconnections = 1\nslice = \"60ms\"\n\
+         blocks = {{ min = 6, max = 6 }}\n[load]\nconnections = 1\nslice = \"150ms\"\n\
          warmup = \"10ms\"\n{}{}",
         variant("a"),
         variant("b")

@@ -28,7 +28,7 @@ fn plan(folder: &Path) -> String {
     };
     let plan = format!(
         "name = \"cli\"\nbaseline = \"a\"\nplacement = \"shared\"\n\
-         blocks = {{ min = 12, max = 12 }}\n[load]\nconnections = 1\nslice = \"60ms\"\n\
+         blocks = {{ min = 12, max = 12 }}\n[load]\nconnections = 1\nslice = \"150ms\"\n\
          warmup = \"10ms\"\n{}{}",
         variant("a"),
         variant("b")

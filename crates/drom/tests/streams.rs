@@ -104,7 +104,7 @@ fn a_run_is_kept_though_nobody_reads_its_news() {
     };
     let plan = format!(
         "name = \"cli\"\nbaseline = \"a\"\nplacement = \"shared\"\n\
-         blocks = {{ min = 6, max = 6 }}\n[load]\nconnections = 1\nslice = \"60ms\"\n\
+         blocks = {{ min = 6, max = 6 }}\n[load]\nconnections = 1\nslice = \"150ms\"\n\
          warmup = \"10ms\"\n{}{}",
         variant("a"),
         variant("b")

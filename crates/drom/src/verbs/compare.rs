@@ -115,6 +115,7 @@ fn compare(args: &Args) -> Result<Exit, Failure> {
     let findings = drom_compare::analyse(&run);
     let printed = print(args, &run, &findings);
     if let Some(error) = measured.err().or(kept.map(drop).or(printed).err()) {
+        let error = Box::new(error);
         return Err(Failure { error, kept: Some((folder, run.blocks.len())) });
     }
     if end.failed {
@@ -126,14 +127,14 @@ fn compare(args: &Args) -> Result<Exit, Failure> {
 
 /// Why there is no result, or not all of it, and what is there all the same.
 struct Failure {
-    error: Error,
+    error: Box<Error>,
     /// The run's folder and its finished blocks.
     kept: Option<(PathBuf, usize)>,
 }
 
 impl<E: Into<Error>> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self { error: error.into(), kept: None }
+        Self { error: Box::new(error.into()), kept: None }
     }
 }
 
