@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use drom_report::{
     BlockPoint, CheckCount, Client, CurvePoint, Estimate, Findings, GroupFinding, Response, Role,
-    Row, Verdict,
+    Row, Verdict, format::time,
 };
 use drom_stats::{
     Latency, Paired, QuantileRatio, confidence_sequence, mean, quantile_ratio, trend, two_modes,
@@ -13,6 +13,7 @@ use drom_stats::{
 use drom_store::{Block, Dropped, Group, Manifest, Run, Slice, Variant};
 
 use crate::{
+    checks,
     plan::BLOCKS_MIN,
     verdict::{Rules, decide},
     warmup,
@@ -27,7 +28,8 @@ pub fn analyse(run: &Run) -> Findings {
         let base = merged_by_block(run, &blocks, &group.baseline);
         for row in &mut finding.rows {
             let own = merged_by_block(run, &blocks, &row.variant);
-            row.response = responses(&own, &base, row.role);
+            let all_answer = [&group.baseline, &row.variant].map(|who| silent_blocks(&blocks, who));
+            row.response = responses(&own, &base, row.role, all_answer == [0, 0]);
             row.curve = curve(&own);
         }
     }
@@ -48,8 +50,9 @@ pub fn judge(manifest: &Manifest, blocks: &[Block], dropped: &[Dropped]) -> Find
     }
     let doubtful = groups.iter().filter_map(doubt).collect();
     let wrong = groups.iter().flat_map(wrong_answers).collect();
+    let silent = groups.iter().flat_map(|group| silent_words(group, manifest)).collect();
     let dropped = groups.iter().flat_map(dropped_words).collect();
-    Findings { groups, checks: checks.into_values().collect(), doubtful, wrong, dropped }
+    Findings { groups, checks: checks.into_values().collect(), doubtful, wrong, silent, dropped }
 }
 
 /// A ratio that is safe to look at after every block.
@@ -62,9 +65,12 @@ pub struct SoFar {
 /// What the finished blocks of a group say so far, for watching: confidence sequences.
 #[must_use]
 pub fn so_far(blocks: &[Block], group: &Group) -> Vec<SoFar> {
+    let own = of_group(blocks, &group.name);
     let ratio = |variant: &Variant| {
         let d = differences(blocks, group, &variant.name);
-        let found = confidence_sequence(&d, 0.05).filter(|_| d.len() >= BLOCKS_MIN)?;
+        let quiet = [&group.baseline, &variant.name].map(|who| silent_blocks(&own, who));
+        let enough = d.len() >= BLOCKS_MIN && quiet == [0, 0];
+        let found = confidence_sequence(&d, 0.05).filter(|_| enough)?;
         Some(SoFar { variant: variant.name.clone(), ratio: told(found) })
     };
     group.variants.iter().filter(|variant| !variant.is_control).filter_map(ratio).collect()
@@ -89,7 +95,8 @@ fn judge_group(manifest: &Manifest, group: &Group, blocks: &[Block]) -> GroupFin
         group.variants.iter().map(|variant| row(manifest, group, variant, &own)).collect();
     let d: Vec<Vec<f64>> = rows.iter().map(|r| differences_of(&own, group, &r.variant)).collect();
     let mean_block_s = mean_cost_s(&own);
-    decide(&mut rows, &d, &Rules::of(manifest, mean_block_s));
+    let silent: Vec<usize> = rows.iter().map(|row| silent_blocks(&own, &row.variant)).collect();
+    decide(&mut rows, &d, &silent, &Rules::of(manifest, mean_block_s));
     let control = rows.iter().find(|row| row.role == Role::Control);
     let noise_floor = control
         .and_then(|row| row.ratio)
@@ -116,7 +123,9 @@ fn row(manifest: &Manifest, group: &Group, variant: &Variant, blocks: &[&Block])
     };
     let throughput = ratios(rps);
     let paired = Paired::new(&throughput).map(|p| p.after_pilot(manifest.pilot_blocks));
-    let enough = throughput.len() >= BLOCKS_MIN;
+    // Ratios of the blocks that were answered would be those of a better server.
+    let all_answer = [&group.baseline, name].iter().all(|who| silent_blocks(blocks, who) == 0);
+    let enough = throughput.len() >= BLOCKS_MIN && all_answer;
     let heavy = paired.as_ref().filter(|p| enough && p.heavy_tailed(0.95));
     let slices = used_slices(blocks, name);
     let mut checks = slice_checks(blocks, name);
@@ -125,14 +134,14 @@ fn row(manifest: &Manifest, group: &Group, variant: &Variant, blocks: &[&Block])
         variant: name.clone(),
         role,
         path: variant.path.clone(),
-        rps: geometric(&per_block(blocks, name, rps)).unwrap_or(NOTHING),
-        client: Client::of(&checks, slices.len()),
+        rps: mean_rate(&per_block(blocks, name, rate)),
+        client: client(&slices),
         ratio: paired.as_ref().filter(|_| enough).map(|p| told(p.t_interval(0.95))),
         robust_ratio: heavy.and_then(|p| Some(told(p.hodges_lehmann(0.95)?.estimate))),
         p_holm: None,
         verdict: None,
-        cpu_us_per_request: geometric(&per_block(blocks, name, cpu_us)),
-        cpu_ratio: (ratios(cpu_us).len() >= BLOCKS_MIN)
+        cpu_us_per_request: cpu_a_request(blocks, name),
+        cpu_ratio: (ratios(cpu_us).len() >= BLOCKS_MIN && all_answer)
             .then(|| geometric(&ratios(cpu_us).iter().map(|d| d.exp()).collect::<Vec<_>>()))
             .flatten(),
         worker_mb: average(slices.iter().map(|s| s.worker_pss_bytes as f64 / 1e6)),
@@ -144,6 +153,14 @@ fn row(manifest: &Manifest, group: &Group, variant: &Variant, blocks: &[&Block])
         checks,
         blocks: block_points(blocks, &group.baseline, name),
     }
+}
+
+fn client(slices: &[&Slice]) -> Client {
+    let with = |codes: &[&str]| {
+        let has = |slice: &&&Slice| slice.flags.iter().any(|f| codes.contains(&f.code.as_str()));
+        slices.iter().filter(has).count()
+    };
+    Client::of(with(&["C1"]), with(&["C1", "L2"]), slices.len())
 }
 
 fn doubt(group: &GroupFinding) -> Option<String> {
@@ -166,6 +183,23 @@ fn wrong_answers(group: &GroupFinding) -> Vec<String> {
         let slices = if check.count == 1 { "1 slice" } else { &format!("{} slices", check.count) };
         let (variant, path) = (&row.variant, &row.path);
         Some(format!("{}: `{variant}` ({path}) in {slices}: {}", group.name, check.detail))
+    };
+    group.rows.iter().filter_map(say).collect()
+}
+
+/// Who did not answer at all in some slice, in words.
+fn silent_words(group: &GroupFinding, manifest: &Manifest) -> Vec<String> {
+    let slice = time(manifest.load.slice_s);
+    let say = |row: &Row| {
+        let silent = row.blocks.iter().filter(|point| point.silent).count();
+        let (variant, path, of) = (&row.variant, &row.path, row.blocks.len());
+        (silent > 0).then(|| {
+            format!(
+                "{}: `{variant}` ({path}): no answer in {silent} of {of} blocks: it hangs, or the \
+                 slice of {slice} is too short for it",
+                group.name
+            )
+        })
     };
     group.rows.iter().filter_map(say).collect()
 }
@@ -203,10 +237,25 @@ fn dropped_words(group: &GroupFinding) -> Vec<String> {
 
 type Metric = fn(&[&Slice]) -> Option<f64>;
 
-fn rps(slices: &[&Slice]) -> Option<f64> {
+/// Of a block; 0 without a good answer.
+fn rate(slices: &[&Slice]) -> Option<f64> {
     let seconds: f64 = slices.iter().map(|s| s.duration_s).sum();
     let ok: u64 = slices.iter().map(|s| s.ok).sum();
-    (seconds > 0.0 && ok > 0).then(|| ok as f64 / seconds)
+    (seconds > 0.0).then(|| ok as f64 / seconds)
+}
+
+/// The rate for ratios and their logarithms, which know no zero.
+fn rps(slices: &[&Slice]) -> Option<f64> {
+    rate(slices).filter(|rate| *rate > 0.0)
+}
+
+fn is_silent(slices: &[&Slice]) -> bool {
+    slices.iter().any(|slice| checks::is_silent(slice.ok, slice.failed))
+}
+
+/// Blocks with a slice in which no request ended.
+fn silent_blocks(blocks: &[&Block], variant: &str) -> usize {
+    blocks.iter().filter(|block| is_silent(&slices_of(block, variant))).count()
 }
 
 fn cpu_us(slices: &[&Slice]) -> Option<f64> {
@@ -237,6 +286,28 @@ fn ln_ratios(blocks: &[&Block], baseline: &str, variant: &str, metric: Metric) -
         Some((metric(&slices_of(block, variant))? / base).ln())
     };
     blocks.iter().filter_map(both).collect()
+}
+
+/// Geometric, and plain where a block has no good answer at all: that block is a result too.
+fn mean_rate(rates: &[f64]) -> Estimate {
+    if rates.iter().all(|rate| *rate > 0.0) {
+        return geometric(rates).unwrap_or(NOTHING);
+    }
+    let plain = Paired::new(rates).map(|paired| paired.t_interval(0.95));
+    plain.map_or(NOTHING, |found| Estimate {
+        value: found.centre,
+        low: found.interval.low.max(0.0),
+        high: found.interval.high,
+    })
+}
+
+/// Where a block has no answer, its CPU time belongs to the others' answers.
+fn cpu_a_request(blocks: &[&Block], variant: &str) -> Option<Estimate> {
+    if silent_blocks(blocks, variant) == 0 {
+        return geometric(&per_block(blocks, variant, cpu_us));
+    }
+    let value = cpu_us(&used_slices(blocks, variant))?;
+    Some(Estimate { value, low: value, high: value })
 }
 
 /// One block has a value but no spread.
@@ -272,13 +343,14 @@ fn mean_cost_s(blocks: &[&Block]) -> f64 {
 fn block_points(blocks: &[&Block], baseline: &str, variant: &str) -> Vec<BlockPoint> {
     let point = |block: &&Block| {
         let slices = slices_of(block, variant);
-        let own = rps(&slices)?;
-        let base = rps(&slices_of(block, baseline))?;
+        let own = rate(&slices)?;
+        let base = rps(&slices_of(block, baseline));
         Some(BlockPoint {
             block: block.index,
             begin_s: slices.first()?.begin_s,
             rps: own,
-            ratio: own / base,
+            ratio: base.map(|base| own / base).filter(|ratio| *ratio > 0.0),
+            silent: is_silent(&slices),
             cpu_us_per_request: cpu_us(&slices),
             slices: slices.iter().map(|s| s.id.clone()).collect(),
         })
@@ -310,6 +382,9 @@ fn block_checks(
     d: &[f64],
 ) -> Vec<CheckCount> {
     let one = |code: &str, detail: String| CheckCount { code: code.to_owned(), count: 1, detail };
+    let varying = used_slices(blocks, variant);
+    let varying: Vec<&str> = varying.iter().map(|slice| slice.checked.as_str()).collect();
+    let varies = varies(&varying).map(|(count, detail)| CheckCount { count, ..one("V1", detail) });
     let cold = cold(blocks, variant).map(|detail| one("W1", detail));
     let short = warmup::too_short(manifest, blocks, variant).map(|detail| one("W2", detail));
     let drift = trend(d).filter(|t| t.p < 0.001).map(|t| {
@@ -320,7 +395,15 @@ fn block_checks(
         let (low, high) = (m.low.exp(), m.high.exp());
         one("D2", format!("ratio {low:.3} or {high:.3} ({:.0} % upper)", 100.0 * m.share_high))
     });
-    [cold, short, drift, modes].into_iter().flatten().collect()
+    [varies, cold, short, drift, modes].into_iter().flatten().collect()
+}
+
+/// In how many slices not the whole body was checked, and what instead.
+fn varies(checked: &[&str]) -> Option<(usize, String)> {
+    let count = |what: &str| checked.iter().filter(|checked| **checked == what).count();
+    let (length, status) = (count("length"), count("status"));
+    let what = if status > 0 { "status and framing" } else { "status, framing and length" };
+    (length + status > 0).then(|| (length + status, format!("checked by {what} only")))
 }
 
 fn cold(blocks: &[&Block], variant: &str) -> Option<String> {
@@ -351,7 +434,12 @@ fn whole(by_block: &[Option<Latency>]) -> Latency {
     all
 }
 
-fn responses(own: &[Option<Latency>], base: &[Option<Latency>], role: Role) -> Vec<Response> {
+fn responses(
+    own: &[Option<Latency>],
+    base: &[Option<Latency>],
+    role: Role,
+    claim: bool,
+) -> Vec<Response> {
     let all = whole(own);
     if all.count() == 0 {
         return Vec::new();
@@ -362,7 +450,7 @@ fn responses(own: &[Option<Latency>], base: &[Option<Latency>], role: Role) -> V
         let ms = all.quantile_ns(quantile) as f64 * 1e-6;
         let (ratio, needs) = match quantile_ratio(&pairs, quantile) {
             QuantileRatio::NeedsRequests { per_block } => (None, Some(per_block)),
-            QuantileRatio::Known(_) if role == Role::Baseline => (None, None),
+            QuantileRatio::Known(_) if role == Role::Baseline || !claim => (None, None),
             QuantileRatio::Known(e) => {
                 let interval = e.interval;
                 (Some(Estimate { value: e.centre, low: interval.low, high: interval.high }), None)

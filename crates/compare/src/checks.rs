@@ -1,15 +1,19 @@
 //! The self-checks of one slice: pure, from what was observed around it. Codes and their stories
 //! are in the catalogue of `drom_report`.
 
-use drom_load::Outcome;
+use drom_load::{BadBody, ExpectedBody, Outcome};
 use drom_observe::Counters;
+use drom_report::format::time;
 use drom_store::Flag;
+
+use crate::answers::beginning;
 
 /// All that is known of one slice.
 #[derive(Clone, Debug)]
 pub struct Observed<'a> {
     pub outcome: &'a Outcome,
     pub connections: u32,
+    pub expected: Option<ExpectedBody>,
     /// What the machine did meanwhile.
     pub machine: Counters,
     pub server_cpu_s: f64,
@@ -31,7 +35,7 @@ pub fn of_slice(seen: &Observed<'_>) -> Vec<Flag> {
     let client = drom_load::client_limited(seen.outcome, seen.ceiling_rps);
     let checks = [
         ("L1", little(seen)),
-        ("L2", client.near.then(|| client.evidence.clone())),
+        ("L2", (client.near && !client.limited).then(|| client.evidence.clone())),
         ("C1", client.limited.then_some(client.evidence)),
         ("L3", starvation(seen)),
         ("L4", wrong_answers(seen)),
@@ -41,6 +45,7 @@ pub fn of_slice(seen: &Observed<'_>) -> Vec<Flag> {
         ("L8", deaths(seen)),
         ("L9", clock(seen)),
         ("L10", swapped(seen)),
+        ("L11", silence(seen)),
     ];
     let failed = checks.into_iter().filter_map(|(code, detail)| Some((code, detail?)));
     failed.map(|(code, detail)| flag(code, detail)).collect()
@@ -76,7 +81,7 @@ pub fn memory_growth(before_bytes: u64, after_bytes: u64, processes: usize) -> O
 fn little(seen: &Observed<'_>) -> Option<String> {
     let window_s = seen.outcome.duration.as_secs_f64();
     if seen.outcome.latency.count() == 0 || window_s <= 0.0 {
-        return Some("no answer came within the slice: it needs to be longer".to_owned());
+        return None;
     }
     if let Some(tail) = rare_and_huge(seen.outcome) {
         return Some(tail);
@@ -87,6 +92,20 @@ fn little(seen: &Observed<'_>) -> Option<String> {
     let tolerance = 0.02 + client / (n * window_s);
     (gap.abs() > tolerance)
         .then(|| format!("{:.1} of {n} connections accounted for", n * (1.0 - gap.abs())))
+}
+
+/// Whether no request of a slice ended, well or badly.
+#[must_use]
+pub fn is_silent(ok: u64, failed: u64) -> bool {
+    ok == 0 && failed == 0
+}
+
+fn silence(seen: &Observed<'_>) -> Option<String> {
+    let outcome = seen.outcome;
+    is_silent(outcome.ok, outcome.failed).then(|| {
+        let (waiting, slice) = (outcome.in_flight, time(outcome.duration.as_secs_f64()));
+        format!("{waiting} requests waited for all of the {slice} of a slice")
+    })
 }
 
 /// A mean above the p99 is made by less than one answer in a hundred: they stalled.
@@ -108,7 +127,7 @@ fn starvation(seen: &Observed<'_>) -> Option<String> {
 
 fn wrong_answers(seen: &Observed<'_>) -> Option<String> {
     let outcome = seen.outcome;
-    // None at all is no wrong one: the answers take longer than the slice (L1 says so).
+    // None at all is no wrong one: L11 says so.
     if outcome.failed == 0 {
         return None;
     }
@@ -116,7 +135,21 @@ fn wrong_answers(seen: &Observed<'_>) -> Option<String> {
     let by_status = bad_status.map(|(status, count)| format!("{count} x {status}"));
     let by_error = outcome.errors.iter().map(|(kind, n)| format!("{n} x {}", kind.name()));
     let what: Vec<String> = by_status.chain(by_error).collect();
-    Some(format!("{} of {} failed: {}", outcome.failed, outcome.sent, what.join(", ")))
+    let what = what.join(", ");
+    let bad = outcome.first_bad_body.as_ref();
+    let unlike = bad.map_or_else(String::new, |bad| format!(" ({})", unlike(bad, seen.expected)));
+    Some(format!("{} of {} failed: {what}{unlike}", outcome.failed, outcome.sent))
+}
+
+/// What came and what should have come.
+fn unlike(bad: &BadBody, expected: Option<ExpectedBody>) -> String {
+    let sum = |length: u64, hash: Option<u64>| {
+        let hash = hash.map_or_else(String::new, |hash| format!(", XXH64 {hash:016x}"));
+        format!("{length} bytes{hash}")
+    };
+    let got = sum(bad.length, expected.and_then(|e| e.hash).map(|_| bad.hash));
+    let wanted = expected.map_or_else(|| "another".to_owned(), |e| sum(e.length, e.hash));
+    format!("expected {wanted}; the first one has {got}: {}", beginning(&bad.part))
 }
 
 fn connections(seen: &Observed<'_>) -> Option<String> {
@@ -182,6 +215,7 @@ mod tests {
         let seen = Observed {
             outcome: &outcome,
             connections: 4,
+            expected: None,
             machine: Counters::default(),
             server_cpu_s: 0.0,
             client_cpu_s: 0.0,
@@ -191,7 +225,8 @@ mod tests {
             ceiling_rps: None,
         };
         assert_eq!(wrong_answers(&seen), None);
-        assert!(little(&seen).is_some_and(|told| told.contains("longer")));
+        assert_eq!(little(&seen), None);
+        assert!(silence(&seen).is_some_and(|told| told.contains("4 requests waited")));
     }
 
     #[test]

@@ -72,9 +72,8 @@ impl Error {
     pub(crate) fn syntax(source: &str, error: &toml::de::Error) -> Self {
         let line = error.span().map(|span| place::line_of(source, span.start));
         let quoted = line.and_then(|line| source.lines().nth(line - 1)).unwrap_or_default().trim();
-        let hint = spelling::hint_in(error.message());
         let quoted = if quoted.is_empty() { String::new() } else { format!("\n  {quoted}") };
-        let message = format!("{}{hint}{quoted}", error.message());
+        let message = format!("{}{quoted}", spelling::plain(error.message()));
         Self::Plan { path: None, place: Vec::new(), line, message }
     }
 

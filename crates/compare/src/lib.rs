@@ -4,6 +4,7 @@
 //! judges what was stored. The schedule never sees a socket and the judgement never sees a clock.
 
 mod analyse;
+mod answers;
 pub mod checks;
 mod error;
 mod failures;

@@ -270,8 +270,10 @@ impl Keys<'_> {
     fn take<T: serde::de::DeserializeOwned>(&mut self, key: &str) -> Result<Option<T>, Error> {
         let Some(value) = self.table.remove(key) else { return Ok(None) };
         value.try_into().map(Some).map_err(|error: toml::de::Error| {
-            let (what, hint) = (error.message(), spelling::hint_in(error.message()));
-            Error::plan(&[self.place[0], self.place[1], key], format!("{key}: {what}{hint}"))
+            Error::plan(
+                &[self.place[0], self.place[1], key],
+                format!("{key}: {}", spelling::plain(error.message())),
+            )
         })
     }
 
@@ -489,6 +491,11 @@ impl Written {
             let message = format!("two variants are named `{twice}`");
             return Err(Error::plan(&["variant", &at.to_string(), "name"], message));
         }
+        let control = control_name(&self.baseline);
+        if let Some(at) = names.iter().position(|name| *name == control) {
+            let message = format!("`{control}` is the name of the baseline's A/A pair");
+            return Err(Error::plan(&["variant", &at.to_string(), "name"], message));
+        }
         if !names.contains(&self.baseline.as_str()) {
             let known = names.join(", ");
             let message = format!("baseline `{}` is no variant; there are {known}", self.baseline);
@@ -514,13 +521,13 @@ impl Written {
         let baseline = contestants.iter().find(|c| c.name == self.baseline);
         let control = baseline.expect("checked: the baseline is a variant").clone();
         contestants.push(Contestant {
-            name: format!("{} (again)", control.name),
+            name: control_name(&control.name),
             is_control: true,
             server: format!("{}\u{0}again", control.server),
             ..control
         });
         let connections = words.get("connections").map(|n| n.parse().ok()).unwrap_or(None);
-        let values: Vec<&str> = point.iter().map(|(_, value)| value.as_str()).collect();
+        let values: Vec<String> = point.iter().map(|(axis, value)| told(axis, value)).collect();
         Ok(Group {
             name: if values.is_empty() { self.name.clone() } else { values.join(", ") },
             baseline: self.baseline.clone(),
@@ -641,6 +648,21 @@ impl Written {
             quick: false,
         })
     }
+}
+
+/// A point of an axis in words: a bare number needs its noun.
+fn told(axis: &str, value: &str) -> String {
+    match value.parse::<f64>() {
+        Ok(1.0) if axis == "connections" => "1 connection".to_owned(),
+        Ok(_) if axis == "connections" => format!("{value} connections"),
+        Ok(_) => format!("{axis} {value}"),
+        Err(_) => value.to_owned(),
+    }
+}
+
+/// The baseline under its second label.
+fn control_name(baseline: &str) -> String {
+    format!("{baseline} (again)")
 }
 
 fn argv(how: &HowToStart, variant: &str, place: &[&str]) -> Result<Vec<String>, Error> {
@@ -780,7 +802,10 @@ mod tests {
     fn axes_multiply_and_words_are_filled_in() {
         let plan = parse(PLAN).expect("a good plan");
         let names: Vec<&str> = plan.groups.iter().map(|g| g.name.as_str()).collect();
-        assert_eq!(names, ["hello, 1", "hello, 8", "heavy, 1", "heavy, 8"]);
+        let expected = ["hello, 1 connection", "hello, 8 connections"];
+        assert_eq!(names[..2], expected);
+        let numbers = PLAN.replace("script = [\"hello\", \"heavy\"]", "script = [10, \"big\"]");
+        assert_eq!(parse(&numbers).expect("good").groups[0].name, "script 10, 1 connection");
         let group = &plan.groups[2];
         assert_eq!(group.connections, 1);
         let [a, b, control] = &group.contestants[..] else { panic!("{group:?}") };
@@ -802,8 +827,9 @@ mod tests {
             (("url = \"/a", "url = \"a"), "must begin with /"),
             (("server = \"one\"", "server = \"two\""), "no [[server]] has it"),
             (("name = \"b\"", "name = \"a\""), "two variants are named"),
+            (("name = \"b\"", "name = \"a (again)\""), "the baseline's A/A pair"),
             (("define =", "definne ="), "unknown key `definne`"),
-            (("[load]", "[lod]"), "unknown field `lod`"),
+            (("[load]", "[lod]"), "unknown key `lod`"),
             (("name = \"race\"", "name = \"../x\""), "names a folder"),
             (("\"-p\", \"{port}\", ", ""), "neither its command nor its env has {port}"),
             (("[load]\n        slice", "[load]\n        slize"), "did you mean `slice`?"),
@@ -836,7 +862,7 @@ mod tests {
             ("slice = \"200ms\"", "timeout = \"0s\"", "line 6: load: a timeout of zero"),
             ("slice = \"200ms\"", "method = \"GE T\"", "line 6: load: the request cannot"),
             ("slice = \"200ms\"", "headers = { Expect = \"x\" }", "line 6: load: the request"),
-            ("slice = \"200ms\"", "slize = \"200ms\"", "line 6: unknown field `slize`"),
+            ("slice = \"200ms\"", "slize = \"200ms\"", "line 6: unknown key `slize`"),
             ("script = [\"hello\", \"heavy\"]", "script = []", "line 8: "),
             ("[1, 8]", "[1, 0]", "line 9: "),
             ("[1, 8]", "[1, 8_000_000_000]", "line 9: "),
@@ -845,6 +871,13 @@ mod tests {
             ("name = \"race\"", "name = \"a b\"", "line 2: name `a b` names a folder"),
             ("\"{plan_dir}/c\"", "\"{plan}/c\"", "line 21: "),
             ("define =", "defines =", "line 13: `one` has an unknown key `defines`; did you"),
+            ("budget = \"2m\"", "mode = \"duet\"", "line 4: `duet` is not possible here"),
+            ("budget = \"2m\"", "blocks = 3", "line 4: a table is wanted, not `3`"),
+            ("budget = \"2m\"", "blocks = { min = -1 }", "line 4: a whole number of 0 or"),
+            ("budget = \"2m\"", "blocks = { min = \"a\" }", "line 4: a whole number of 0 or"),
+            ("budget = \"2m\"", "load = \"a\"", "line "),
+            ("budget = \"2m\"", "seed = -1", "line 4: a whole number of 0 or more"),
+            ("requires = \"perl\"", "requires = 3", "line 14: requires: a text or a list"),
             ("\"3s\"", "\"3 parsecs\"", "line 23: ready: `3 parsecs` is no duration"),
             ("define = [\"FAST\"]", "define = \"FAST\"", "line 13: define: "),
             ("name = \"b\"", "", "line 19: this [[variant]] has no name"),

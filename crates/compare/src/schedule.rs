@@ -11,14 +11,19 @@ use std::{
 
 use drom_load::ErrorKind;
 use drom_observe::{Counters, Process};
+use drom_report::format::number_of;
 use drom_stats::{Latency, Rng, blocks_needed, sd};
 use drom_store::{
-    Answer, Block, Dropped, End, Flag, LoadFacts, Manifest, SCHEMA, Skipped, Slice, Start, Variant,
+    Block, Dropped, End, Flag, LoadFacts, Manifest, SCHEMA, Skipped, Slice, Start, Variant,
 };
 
+mod learn;
+
+use self::learn::key;
 use crate::{
     Error,
     analyse::differences,
+    answers::{Known, checked},
     checks::{self, Observed},
     failures::Failures,
     plan::{Contestant, Group, Mode, Plan, settle_s},
@@ -114,8 +119,8 @@ struct Experiment<'a> {
     begin_s: f64,
     /// By number of connections.
     ceilings: BTreeMap<u32, f64>,
-    /// By group and variant: what every body must be.
-    answers: BTreeMap<(String, String), Answer>,
+    /// By group and variant; the A/A pair has one entry.
+    answers: BTreeMap<(String, String), Known>,
     slices: usize,
     done: BTreeMap<String, Vec<Block>>,
     failures: Failures,
@@ -127,6 +132,8 @@ struct Running {
     key: String,
     /// Processes that stay: there when it was ready, or all through a slice. A CGI child is none.
     residents: BTreeSet<i32>,
+    /// By contestant: what it answered before the first load.
+    replies: BTreeMap<String, Reply>,
     pss_after_warmup: u64,
 }
 
@@ -169,8 +176,7 @@ impl Experiment<'_> {
             if self.stopped() {
                 break;
             }
-            let bytes = self.learn_answers(group)?;
-            self.measure_ceiling(group.connections, bytes)?;
+            self.learn_answers(group)?;
             told.push(self.tell_group(group));
         }
         Ok(Manifest {
@@ -214,7 +220,10 @@ impl Experiment<'_> {
         if self.ceilings.contains_key(&connections) || self.stopped() {
             return Ok(());
         }
-        self.news(format!("measuring what the client can do with {connections} connections"));
+        self.news(format!(
+            "measuring what the client can do with {}",
+            number_of(connections as usize, "connection")
+        ));
         let order = Ceiling { connections, window: Duration::from_millis(500), body_bytes };
         let rps = self
             .world
@@ -224,62 +233,18 @@ impl Experiment<'_> {
         Ok(())
     }
 
-    /// Each variant answers once, on a server of its own; returns the length of the longest body.
-    fn learn_answers(&mut self, group: &Group) -> Result<u64, Error> {
-        self.news(format!("{}: asking every variant for its answer", group.name));
-        let mut replies: Vec<(&Contestant, Reply)> = Vec::new();
-        for contestant in group.contestants.iter().filter(|c| !c.is_control) {
-            if self.stopped() {
-                return Ok(0);
-            }
-            let server = self.start(contestant)?;
-            let replied = self.ask_twice(server, contestant);
-            self.world.stop(server);
-            let (reply, stable) = replied?;
-            if let (true, Some((other, first))) = (group.same_answer, replies.first()) {
-                same_answer(group, (contestant, &reply), (other, first))?;
-            }
-            if stable {
-                let key = (group.name.clone(), contestant.name.clone());
-                self.answers.insert(key, answer_of(&reply));
-            }
-            replies.push((contestant, reply));
-        }
-        let control = group.contestants.iter().find(|c| c.is_control);
-        let baseline = self.answers.get(&(group.name.clone(), group.baseline.clone())).cloned();
-        if let (Some(control), Some(answer)) = (control, baseline) {
-            self.answers.insert((group.name.clone(), control.name.clone()), answer);
-        }
-        Ok(replies.iter().map(|(_, reply)| reply.body.len() as u64).max().unwrap_or(0))
-    }
-
-    /// An answer that differs the second time has no hash to be checked against.
-    fn ask_twice(&mut self, server: ServerId, who: &Contestant) -> Result<(Reply, bool), Error> {
-        let wrong = |reason: String| Error::Answer {
-            variant: who.name.clone(),
-            path: who.request.path.clone(),
-            reason,
-        };
-        let first = self.world.answer(server, &who.request).map_err(wrong)?;
-        let second = self.world.answer(server, &who.request).map_err(wrong)?;
-        if !(200..400).contains(&first.status) {
-            return Err(wrong(format!("status {}: {}", first.status, beginning(&first.body))));
-        }
-        let stable = first.body == second.body;
-        Ok((first, stable))
-    }
-
     fn tell_group(&self, group: &Group) -> drom_store::Group {
         let tell = |contestant: &Contestant| Variant {
             name: contestant.name.clone(),
             is_control: contestant.is_control,
             path: contestant.request.path.clone(),
             command: contestant.launch.argv.join(" "),
-            answer: self.answers.get(&(group.name.clone(), contestant.name.clone())).cloned(),
+            answer: self.answers.get(&key(group, contestant)).and_then(Known::answer),
         };
         drom_store::Group {
             name: group.name.clone(),
             baseline: group.baseline.clone(),
+            connections: group.connections,
             variants: group.contestants.iter().map(tell).collect(),
         }
     }
@@ -413,6 +378,9 @@ impl Experiment<'_> {
             self.start_for(work, running, contestant)?;
         }
         for contestant in &order {
+            self.look_at_answer(work.group, running, contestant);
+        }
+        for contestant in &order {
             self.warm_up(work.group, running, contestant)?;
         }
         for round in 0..self.plan.load.rounds {
@@ -433,6 +401,7 @@ impl Experiment<'_> {
         self.rng.shuffle(&mut order);
         for (position, contestant) in order.into_iter().enumerate() {
             self.start_for(work, running, contestant)?;
+            self.look_at_answer(work.group, running, contestant);
             self.warm_up(work.group, running, contestant)?;
             for round in 0..self.plan.load.rounds {
                 self.slice(work, running, contestant, (round, position))?;
@@ -475,19 +444,25 @@ impl Experiment<'_> {
         let (variant, processes) = (contestant.name.clone(), residents.len());
         work.starts.push(Start { variant, begin_s, ready_s, processes });
         let key = contestant.server.clone();
-        running.push(Running { server, key, residents, pss_after_warmup: 0 });
+        running.push(Running {
+            server,
+            key,
+            residents,
+            replies: BTreeMap::new(),
+            pss_after_warmup: 0,
+        });
         Ok(())
     }
 
-    fn order<'c>(&self, group: &Group, who: &'c Contestant, server: ServerId) -> Order<'c> {
-        let answer = self.answers.get(&(group.name.clone(), who.name.clone()));
+    fn order<'c>(&self, group: &Group, who: &'c Contestant, on: &Running) -> Order<'c> {
+        let known = self.answers.get(&key(group, who));
         Order {
-            server,
+            server: on.server,
             request: &who.request,
             connections: group.connections,
             settle: self.settle(),
             window: self.plan.load.slice,
-            expect_body: answer.map(|answer| (answer.length, answer.hash)),
+            expect_body: known.and_then(|known| known.expect(on.replies.get(&who.name))),
         }
     }
 
@@ -505,7 +480,7 @@ impl Experiment<'_> {
         if self.stopped() || self.plan.load.warmup.is_zero() {
             return Ok(());
         }
-        let mut order = self.order(group, who, running[place].server);
+        let mut order = self.order(group, who, &running[place]);
         order.window = self.plan.load.warmup;
         order.settle = Duration::ZERO;
         self.load(&order, who)?;
@@ -545,7 +520,7 @@ impl Experiment<'_> {
         let Some(server) = running.iter_mut().find(|r| r.key == who.server) else {
             return Ok(());
         };
-        for attempt in 0..2 {
+        for attempt in 0..ATTEMPTS {
             if self.stopped() {
                 return Ok(());
             }
@@ -554,7 +529,8 @@ impl Experiment<'_> {
             self.slices += 1;
             (slice.round, slice.position, slice.attempt) = (place.0, place.1, attempt);
             let outside = slice.flags.iter().any(|f| checks::OUTSIDE.contains(&f.code.as_str()));
-            slice.used = !(outside && attempt == 0);
+            let mistaken = self.was_mistaken(work.group, who, server, &slice);
+            slice.used = !(outside && attempt == 0 || mistaken);
             self.sink.progress(&Progress::Slice {
                 group: &work.group.name,
                 block: work.index + 1,
@@ -579,7 +555,7 @@ impl Experiment<'_> {
         who: &Contestant,
         on: &mut Running,
     ) -> Result<(Slice, Latency), Error> {
-        let order = self.order(group, who, on.server);
+        let order = self.order(group, who, on);
         let before = self.look(on.server);
         let outcome = self.load(&order, who)?;
         let after = self.look(on.server);
@@ -587,6 +563,7 @@ impl Experiment<'_> {
         let seen = Observed {
             outcome: &outcome,
             connections: group.connections,
+            expected: order.expect_body,
             machine: after.machine.since(&before.machine),
             server_cpu_s,
             client_cpu_s: after.client_cpu_s - before.client_cpu_s,
@@ -596,6 +573,7 @@ impl Experiment<'_> {
             ceiling_rps: self.ceilings.get(&group.connections).copied(),
         };
         let mut slice = told_slice(&seen, who, before.now_s - self.begin_s);
+        slice.checked = checked(order.expect_body).to_owned();
         // CPU time was read around settling and window; the window has its share of it.
         slice.server_cpu_s *= outcome.duration.as_secs_f64() / seen.elapsed_s.max(1e-9);
         let pss = self.world.pss_bytes(on.server);
@@ -622,6 +600,9 @@ impl Experiment<'_> {
         }
     }
 }
+
+/// Once for what disturbed it, once each for a body and a length that turn out to vary.
+const ATTEMPTS: u32 = 4;
 
 /// How long a process may take to end after its connections.
 const GOING: Duration = Duration::from_millis(100);
@@ -699,39 +680,6 @@ fn why_it_ended(wanted: &BTreeMap<&str, usize>, max: usize, out_of_budget: bool)
         "the plan's most blocks are done"
     } else {
         "the pilot's spread asked for no more blocks"
-    }
-}
-
-fn same_answer(
-    group: &Group,
-    (who, got): (&Contestant, &Reply),
-    (other, expected): (&Contestant, &Reply),
-) -> Result<(), Error> {
-    if got.body == expected.body && got.status == expected.status {
-        return Ok(());
-    }
-    let tell =
-        |r: &Reply| format!("{} bytes, status {}: {}", r.body.len(), r.status, beginning(&r.body));
-    Err(Error::DifferentAnswers {
-        group: group.name.clone(),
-        variant: who.name.clone(),
-        other: other.name.clone(),
-        got: tell(got),
-        expected: tell(expected),
-    })
-}
-
-pub fn beginning(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&body[..body.len().min(120)]).into_owned();
-    format!("{text:?}")
-}
-
-fn answer_of(reply: &Reply) -> Answer {
-    Answer {
-        status: reply.status,
-        length: reply.body.len() as u64,
-        hash: drom_load::body_hash(&reply.body),
-        content_type: reply.content_type.clone(),
     }
 }
 

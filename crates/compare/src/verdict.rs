@@ -25,12 +25,14 @@ impl Rules {
 
 const ALPHA: f64 = 0.05;
 
-/// Gives every row its verdict; `d` has the differences of each row. The A/A pair stands alone at
+/// Gives every row its verdict; `d` has the differences of each row, `silent` its blocks without an
+/// answer. The A/A pair stands alone at
 /// its own 5 %.
-pub fn decide(rows: &mut [Row], d: &[Vec<f64>], rules: &Rules) {
+pub fn decide(rows: &mut [Row], d: &[Vec<f64>], silent: &[usize], rules: &Rules) {
     let paired = |d| Paired::new(d).map(|p| p.after_pilot(rules.pilot_blocks));
     let paired: Vec<Option<Paired<'_>>> =
         d.iter().map(|d| paired(d).filter(|_| d.len() >= BLOCKS_MIN)).collect();
+    let base_silent = rows.iter().zip(silent).any(|(r, n)| r.role == Role::Baseline && *n > 0);
     let family = family(rows, &paired);
     let open = family.iter().flatten().filter(|p| **p >= ALPHA).count();
     for (at, row) in rows.iter_mut().enumerate() {
@@ -43,7 +45,9 @@ pub fn decide(rows: &mut [Row], d: &[Vec<f64>], rules: &Rules) {
     }
     let baseline = rows.iter().find(|row| row.role == Role::Baseline).cloned();
     if let Some(baseline) = baseline {
-        rows.iter_mut().for_each(|row| withhold(row, &baseline));
+        for (row, silent) in rows.iter_mut().zip(silent) {
+            withhold(row, &baseline, (*silent, base_silent));
+        }
     }
 }
 
@@ -85,7 +89,7 @@ fn more_blocks(paired: &Paired<'_>, blocks: usize, alpha: f64, margin: f64) -> u
 }
 
 /// Takes a verdict back that the numbers cannot bear.
-fn withhold(row: &mut Row, baseline: &Row) {
+fn withhold(row: &mut Row, baseline: &Row, (silent, base_silent): (usize, bool)) {
     let failed = |row: &Row, code: &str| row.checks.iter().any(|check| check.code == code);
     let because = if row.role == Role::Baseline {
         None
@@ -93,6 +97,11 @@ fn withhold(row: &mut Row, baseline: &Row) {
         Some("wrong answers")
     } else if failed(baseline, "L4") {
         Some("the baseline answered wrongly")
+    } else if silent > 0 {
+        row.verdict = Some(Verdict::NoAnswer { blocks: silent, of: row.blocks.len() });
+        return;
+    } else if base_silent {
+        Some("the baseline did not answer in every block")
     } else if failed(row, "L5") || failed(baseline, "L5") {
         Some("missing connections")
     } else if row.role == Role::Variant && row.verdict.is_some_and(|v| hides(v, row, baseline)) {
@@ -115,7 +124,7 @@ fn hides(verdict: Verdict, variant: &Row, baseline: &Row) -> bool {
         Verdict::Faster => other > own || both_at_limit,
         Verdict::Slower => own > other || both_at_limit,
         Verdict::Inconclusive { .. } => both_at_limit,
-        Verdict::NoClaim { .. } => false,
+        Verdict::NoAnswer { .. } | Verdict::NoClaim { .. } => false,
     }
 }
 
@@ -144,7 +153,7 @@ mod tests {
             rows[0].role = Role::Baseline;
             let differences: Vec<Vec<f64>> =
                 (0..=variants).map(|at| if at == 0 { Vec::new() } else { d.clone() }).collect();
-            decide(&mut rows, &differences, &rules);
+            decide(&mut rows, &differences, &vec![0; variants + 1], &rules);
             match rows[1].verdict {
                 Some(Verdict::Inconclusive { more_blocks: Some(more), .. }) => more,
                 other => panic!("{other:?}"),

@@ -4,7 +4,7 @@
 
 use std::{sync::atomic::AtomicBool, time::Duration};
 
-use drom_load::Outcome;
+use drom_load::{ExpectedBody, Outcome};
 use drom_observe::{Counters, Process};
 use drom_store::Fact;
 
@@ -60,6 +60,8 @@ pub struct Reply {
     pub status: u16,
     pub content_type: String,
     pub body: Vec<u8>,
+    /// The body with a word in place of what belongs to this start alone: its port, its folder.
+    pub same: Vec<u8>,
 }
 
 pub trait Load {
@@ -76,7 +78,7 @@ pub struct Order<'a> {
     pub connections: u32,
     pub settle: Duration,
     pub window: Duration,
-    pub expect_body: Option<(u64, u64)>,
+    pub expect_body: Option<ExpectedBody>,
 }
 
 #[derive(Clone, Copy, Debug)]

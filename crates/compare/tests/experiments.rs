@@ -139,6 +139,68 @@ fn wrong_answers_make_no_claim() {
 }
 
 #[test]
+fn a_variant_that_hangs_in_half_of_its_starts_makes_no_claim() {
+    let plan = plan(TEN_BLOCKS, "");
+    let mut world = SimWorld::new(3, Fault::HangsSometimes);
+    world.speed.insert("b".to_owned(), 25_000.0);
+    let findings = experiment(&plan, 3, world).findings();
+    let row = findings.groups[0].rows.iter().find(|row| row.variant == "b").expect("such a row");
+    assert_eq!(row.verdict, Some(Verdict::NoAnswer { blocks: 5, of: 10 }));
+    assert_eq!(row.verdict.expect("one").to_string(), "no answer in 5 of 10 blocks");
+    assert!(row.ratio.is_none() && row.robust_ratio.is_none() && row.cpu_ratio.is_none());
+    // Half of 25,000: a slice without an answer is a slice.
+    assert!((10_000.0..15_000.0).contains(&row.rps.value), "{:?}", row.rps);
+    assert_eq!(row.blocks.len(), 10);
+    let silent = &findings.silent;
+    assert!(silent.len() == 1 && silent[0].contains("in 5 of 10 blocks"), "{silent:?}");
+    assert!(findings.wrong.is_empty());
+}
+
+#[test]
+fn a_baseline_that_hangs_leaves_nothing_to_compare_with() {
+    let run = experiment(&plan(TEN_BLOCKS, ""), 3, SimWorld::new(3, Fault::BaselineHangs));
+    let words = |role| verdict_of(&run, role).to_string();
+    let because = "no claim: the baseline did not answer in every block";
+    assert_eq!(words(Role::Variant), because);
+    // The control shares the baseline's fate, in blocks of its own.
+    assert!(words(Role::Control).contains("no answer") || words(Role::Control) == because);
+    let findings = run.findings();
+    assert!(findings.groups[0].noise_floor.is_none() && !findings.silent.is_empty());
+    let so_far =
+        drom_compare::so_far(&run.kept.blocks, &run.kept.manifest.expect("it began").groups[0]);
+    assert!(so_far.is_empty(), "{so_far:?}");
+}
+
+#[test]
+fn pages_that_vary_are_not_wrong() {
+    let plan = plan("blocks = { min = 6, max = 6 }", "");
+    // A clock that changes between the questions, one that changes in the middle of a slice (also
+    // of the last one), a number that grows a digit.
+    let faults = [Fault::Clock(1), Fault::Clock(7), Fault::Clock(13), Fault::Clock(60)];
+    for fault in faults.into_iter().chain([Fault::Counter]) {
+        for mode in [drom_compare::Mode::Interleave, drom_compare::Mode::Fresh] {
+            let plan = drom_compare::Plan { mode, ..plan.clone() };
+            let run = experiment(&plan, 3, SimWorld::new(3, fault));
+            let findings = run.findings();
+            assert!(findings.wrong.is_empty(), "{fault:?}: {:?}", findings.wrong);
+            let varies = run.end.duration_s > 60.0 || fault != Fault::Clock(60);
+            let noted = codes(&run).contains(&"V1".to_owned());
+            assert!(noted || !varies, "{fault:?} {mode:?}: {:?}", codes(&run));
+            assert_eq!(run.world.alive(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_page_with_its_own_port_is_always_the_same() {
+    let plan = plan("blocks = { min = 6, max = 6 }", "");
+    let run = experiment(&plan, 3, SimWorld::new(3, Fault::OwnPort));
+    assert!(run.findings().wrong.is_empty() && !codes(&run).contains(&"V1".to_owned()));
+    let slices = run.kept.blocks.iter().flat_map(|block| &block.slices);
+    assert!(slices.into_iter().all(|slice| slice.checked == "body"));
+}
+
+#[test]
 fn a_client_at_its_limit_on_both_sides_makes_no_claim() {
     let plan = plan(TEN_BLOCKS, "");
     let mut world = SimWorld::new(3, Fault::SlowClient);
@@ -207,8 +269,9 @@ fn every_block_has_fresh_servers_and_leaves_none() {
             plan(&format!("mode = \"{mode}\"\nblocks = {{ min = 6, max = 6 }}"), "rounds = 2");
         let run = experiment(&plan, 5, SimWorld::new(5, Fault::None));
         assert_eq!(run.world.alive(), 0);
-        // Two variants asked for their answers, then a, b and a again in six blocks.
-        assert_eq!(run.world.starts, 2 + 6 * 3);
+        // Two variants asked for their answers (twice where they live one by one), then a, b and a
+        // again in six blocks.
+        assert_eq!(run.world.starts, if mode == "fresh" { 4 } else { 2 } + 6 * 3);
         assert_eq!(run.world.alive_most, if mode == "fresh" { 1 } else { 3 });
         assert!(run.kept.blocks.iter().all(|block| block.slices.len() == 6));
     }

@@ -76,13 +76,37 @@ fn a_run_without_a_finished_block_has_passed_nothing() {
 }
 
 #[test]
+fn the_head_says_the_connections_that_ran() {
+    let root = tempfile::tempdir().expect("scratch");
+    let mut run = stored(root.path(), Fault::None);
+    let head = |run: &Run| text(run, &analyse(run), Style::PLAIN);
+    let mut second = run.manifest.groups[0].clone();
+    (run.manifest.groups[0].connections, second.connections) = (1, 4);
+    assert!(head(&run).contains("\u{b7} 1 connection, keep-alive"), "{}", head(&run));
+    run.manifest.groups.push(second);
+    assert!(head(&run).contains("\u{b7} 1, 4 connections, keep-alive"), "{}", head(&run));
+}
+
+#[test]
+fn an_old_locale_gets_ascii_in_straight_columns() {
+    let root = tempfile::tempdir().expect("scratch");
+    let run = stored(root.path(), Fault::BusyClient);
+    let text = text(&run, &analyse(&run), Style { ascii: true, ..Style::PLAIN });
+    assert!(text.is_ascii() && text.contains(">= ") && text.contains("CPU us/req"), "{text}");
+    let table = text.lines().skip_while(|line| !line.starts_with("  variant"));
+    let at: Vec<_> =
+        table.take(3).map(|line| line.find("baseline").or(line.find("verdict"))).collect();
+    assert_eq!(at[0], at[2], "{text}");
+}
+
+#[test]
 fn a_narrow_terminal_gets_two_tables_and_no_line_is_too_long() {
     let root = tempfile::tempdir().expect("scratch");
     for fault in [Fault::None, Fault::WrongBody] {
         let mut run = stored(root.path(), fault);
         run.manifest.title = "A title that says more than a line can hold, ".repeat(3);
         for width in [60, 80, 100, 120] {
-            let text = text(&run, &analyse(&run), Style { colours: false, width: Some(width) });
+            let text = text(&run, &analyse(&run), Style { width: Some(width), ..Style::PLAIN });
             let longest = text.lines().map(|line| line.chars().count()).max();
             assert!(longest <= Some(width), "{width}:\n{text}");
             let tables = text.matches("  variant").count();

@@ -21,6 +21,8 @@ pub enum Exit {
     Doubtful = 6,
     /// `drom compare`: a variant answered wrongly, so that there is no claim about it.
     WrongAnswers = 7,
+    /// `drom compare`: a variant did not answer at all in some slice: no claim about it either.
+    NoAnswer = 8,
     /// Stopped by Ctrl-C; what was measured so far was printed.
     Interrupted = 130,
 }

@@ -33,7 +33,7 @@ fn plan(folder: &Path, second_body: &str) -> std::path::PathBuf {
     };
     let text = format!(
         "name = \"cli\"\nbaseline = \"a\"\nplacement = \"shared\"\nblocks = {{ min = 6, max = 6 }}\n\
-         [load]\nconnections = 1\nslice = \"60ms\"\nwarmup = \"10ms\"\n{}{}",
+         [load]\nconnections = 1\nslice = \"150ms\"\nwarmup = \"10ms\"\n{}{}",
         variant("a", "hello"),
         variant("b", second_body)
     );
@@ -79,6 +79,24 @@ fn a_run_is_measured_kept_and_rendered_to_the_same_bytes() {
     assert!({ rendered }.output().expect("runs").status.success());
     let first = fs::read(folder.path().join("runs").join(&name).join("report.html")).expect("page");
     assert!(first == fs::read(&again).expect("page again"));
+    let list = |form: &str| {
+        let list = drom(folder.path(), &["report", form]).output().expect("runs");
+        assert!(list.status.success(), "{}", String::from_utf8_lossy(&list.stderr));
+        String::from_utf8_lossy(&list.stdout).into_owned()
+    };
+    let runs: serde_json::Value = serde_json::from_str(&list("--json")).expect("JSON");
+    assert_eq!(
+        (&runs["schema"], &runs["runs"][0]["name"]),
+        (&"drom.runs/1".into(), &name[..].into())
+    );
+    assert!(runs["runs"][0]["state"] == "done" && runs["runs"][0]["blocks"] == 6, "{runs}");
+    assert!(list("--csv").contains(&format!("\n{name},")), "{}", list("--csv"));
+    assert!(list("--markdown").contains(&format!("| {name} |")), "{}", list("--markdown"));
+    let preview =
+        drom(folder.path(), &["compare", "--preview", "--json", &plan.display().to_string()]);
+    let preview = { preview }.output().expect("runs").stdout;
+    let preview: serde_json::Value = serde_json::from_slice(&preview).expect("JSON");
+    assert!(preview["groups"][0]["half_width_after"]["least"].as_f64() > Some(0.0), "{preview}");
     let blocks = folder.path().join("runs").join(&name).join("blocks.jsonl");
     let text = fs::read_to_string(&blocks).expect("blocks");
     fs::write(&blocks, &text[..text.len() - 20]).expect("torn");
@@ -95,7 +113,7 @@ fn a_run_is_measured_kept_and_rendered_to_the_same_bytes() {
 fn ctrl_c_keeps_what_is_finished_and_leaves_no_process() {
     let folder = tempfile::tempdir().expect("scratch");
     let plan = plan(folder.path(), "hello");
-    let text = fs::read_to_string(&plan).expect("plan").replace("60ms", "700ms");
+    let text = fs::read_to_string(&plan).expect("plan").replace("150ms", "700ms");
     fs::write(&plan, text).expect("written");
     let child =
         drom(folder.path(), &["compare", &plan.display().to_string()]).spawn().expect("runs");
@@ -169,8 +187,8 @@ fn what_is_wrong_with_the_load_is_said_at_once_with_its_line() {
     let cases = [
         ("connections = 1", "connections = 0", 6),
         ("connections = 1", "connections = 1\nthreads = 2", 7),
-        ("slice = \"60ms\"", "slice = \"a while\"", 7),
-        ("slice = \"60ms\"", "slise = \"60ms\"", 7),
+        ("slice = \"150ms\"", "slice = \"a while\"", 7),
+        ("slice = \"150ms\"", "slise = \"150ms\"", 7),
         ("warmup = \"10ms\"", "method = \"GE T\"", 8),
         ("url = \"/\"", "url = \"/a b\"", 11),
         ("url = \"/\"", "url = \"http://127.0.0.1/\"", 11),

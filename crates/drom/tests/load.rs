@@ -247,3 +247,39 @@ fn ctrl_c_prints_what_was_measured() {
     assert_eq!(output.status.code(), Some(130));
     assert!(document(&output)["requests"]["ok"].as_u64() > Some(0));
 }
+
+#[test]
+fn stopped_in_the_warm_up_nothing_was_measured() {
+    let (_server, url) = server();
+    for (form, words) in [("--quiet", "nothing was measured"), ("--json", "\"rate_rps\": null")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
+        command.args(["load", &url, "--warmup", "60s", form]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts");
+        drom_observe::clock::sleep(Duration::from_millis(700));
+        // SAFETY: a signal to the process that this test started.
+        unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+        let output = child.wait_with_output().expect("ends");
+        assert_eq!(output.status.code(), Some(130));
+        assert!(stdout(&output).contains(words), "{}", stdout(&output));
+        assert!(!stdout(&output).contains("answers/s"), "{}", stdout(&output));
+    }
+}
+
+#[test]
+fn an_old_locale_gets_ascii_alone() {
+    let (_server, url) = server();
+    let run = |locale: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
+        command.args(["load", &url, "-d", "300ms", "-c", "1"]).env("LC_ALL", locale);
+        stdout(&command.stdin(Stdio::null()).output().expect("runs"))
+    };
+    assert!(run("C").is_ascii() && run("C").contains(" us"), "{}", run("C"));
+    assert!(run("C.UTF-8").contains(" \u{b5}s"), "{}", run("C.UTF-8"));
+}
+
+#[test]
+fn two_hosts_are_refused() {
+    let output = drom(&["http://127.0.0.1:1/", "-H", "Host: a", "-H", "host: b"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("Host is given twice"), "{}", stderr(&output));
+}

@@ -15,7 +15,7 @@ use drom_observe::clock::monotonic_ns;
 use crate::{
     connection::{self, Connection, Phase, to_ns},
     error::Error,
-    outcome::ErrorKind,
+    outcome::{BadBody, ErrorKind},
     plan::Plan,
     poll::{Poll, Ready},
     protocol::{Event, Fault, Heads},
@@ -27,6 +27,9 @@ const REST_AFTER_CONNECT_ERROR: Duration = Duration::from_millis(10);
 
 /// Fits a segment on any common path.
 const SEGMENT_BYTES: usize = 1_200;
+
+/// How much of a wrong body is kept to be shown.
+const PART_BYTES: usize = 60;
 
 /// All of a thread but its connections.
 pub struct Lane<'a> {
@@ -203,6 +206,7 @@ impl<'a> Lane<'a> {
     /// Feeds the protocol core; whether the socket is still the same.
     #[inline]
     fn take(&mut self, connection: &mut Connection, mut input: &[u8], closing: bool) -> bool {
+        let mut piece: &[u8] = &[];
         loop {
             match connection.answer.next(&mut self.heads, input) {
                 Ok((None, _)) => return true,
@@ -213,6 +217,7 @@ impl<'a> Lane<'a> {
                 Ok((Some(Event::Body(body)), rest)) => {
                     if self.plan.expect_body.is_some() {
                         connection.body.add(body);
+                        piece = body;
                     }
                     input = rest;
                 }
@@ -221,7 +226,7 @@ impl<'a> Lane<'a> {
                     return false;
                 }
                 Ok((Some(Event::Complete { reusable }), _)) => {
-                    return self.complete(connection, reusable && !closing);
+                    return self.complete(connection, reusable && !closing, piece);
                 }
                 Err(fault) => {
                     self.fault(connection, fault);
@@ -233,8 +238,8 @@ impl<'a> Lane<'a> {
 
     /// The answer is whole: counts it and begins the next request; whether the socket was kept.
     #[inline]
-    fn complete(&mut self, connection: &mut Connection, reusable: bool) -> bool {
-        if !self.body_is_expected(connection) {
+    fn complete(&mut self, connection: &mut Connection, reusable: bool, piece: &[u8]) -> bool {
+        if !self.body_is_expected(connection, piece) {
             self.fail(connection, ErrorKind::BadBody);
             return false;
         }
@@ -254,9 +259,15 @@ impl<'a> Lane<'a> {
     }
 
     /// Error pages differ from the page: they are counted by their status.
-    fn body_is_expected(&self, connection: &mut Connection) -> bool {
+    fn body_is_expected(&mut self, connection: &mut Connection, piece: &[u8]) -> bool {
         let Some(expected) = self.plan.expect_body else { return true };
-        connection.body.take() == expected || connection.status >= 400
+        let (length, hash) = connection.body.take();
+        let good = expected.is_met_by((length, hash)) || connection.status >= 400;
+        if !good && self.measuring && self.tally.first_bad_body.is_none() {
+            let part = piece[..piece.len().min(PART_BYTES)].to_vec();
+            self.tally.first_bad_body = Some(BadBody { length, hash, part });
+        }
+        good
     }
 
     /// The peer has closed.
@@ -264,7 +275,7 @@ impl<'a> Lane<'a> {
         self.now_ns = monotonic_ns();
         match connection.answer.end() {
             Ok(_) => {
-                self.complete(connection, false);
+                self.complete(connection, false, &[]);
             }
             Err(_) => self.fail(connection, ErrorKind::Closed),
         }

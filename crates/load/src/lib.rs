@@ -26,8 +26,8 @@ mod worker;
 pub use connection::body_hash;
 pub use error::Error;
 pub use null_server::{NullServer, measure_ceiling, null_server};
-pub use outcome::{ErrorKind, Latency, Outcome};
-pub use plan::{Plan, Stop, Target};
+pub use outcome::{BadBody, ErrorKind, Latency, Outcome};
+pub use plan::{ExpectedBody, Plan, Stop, Target};
 pub use run::{ENGINE, Progress, run};
 pub use verdict::{Verdict as ClientVerdict, client_limited};
 

@@ -48,6 +48,15 @@ impl ErrorKind {
     }
 }
 
+/// A body that was not the expected one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadBody {
+    pub length: u64,
+    pub hash: u64,
+    /// Some of its bytes: the beginning of the last piece of it that came.
+    pub part: Vec<u8>,
+}
+
 /// A finished (or interrupted) run. `sent == ok + failed + in_flight`.
 ///
 /// A request belongs to the measured window unless it ended in the warm-up: those under way when
@@ -69,6 +78,8 @@ pub struct Outcome {
     pub errors: BTreeMap<ErrorKind, u64>,
     /// The first broken rule of the protocol, in words.
     pub first_fault: Option<crate::fault::Fault>,
+    /// The first body that was not the expected one.
+    pub first_bad_body: Option<BadBody>,
     pub bytes_read: u64,
     /// Keep-alive: from the write of the request to the last byte of the answer. Without
     /// keep-alive: from the start of the connect.

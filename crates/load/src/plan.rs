@@ -21,6 +21,26 @@ pub enum Stop {
     Requests(u64),
 }
 
+/// What is known of a body before it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpectedBody {
+    pub length: u64,
+    /// [`crate::body_hash`]; `None` where only the length is always the same.
+    pub hash: Option<u64>,
+}
+
+impl ExpectedBody {
+    #[must_use]
+    pub fn of(body: &[u8]) -> Self {
+        Self { length: body.len() as u64, hash: Some(crate::body_hash(body)) }
+    }
+
+    #[must_use]
+    pub fn is_met_by(&self, (length, hash): (u64, u64)) -> bool {
+        length == self.length && self.hash.is_none_or(|expected| expected == hash)
+    }
+}
+
 /// A closed loop: every connection sends its next request when the answer to the last one is
 /// complete.
 #[derive(Clone, Debug)]
@@ -37,9 +57,8 @@ pub struct Plan {
     pub keepalive: bool,
     /// Longest wait for a whole answer, connect included.
     pub timeout: Duration,
-    /// When given, every body must have this length and [`crate::body_hash`], else the answer is
-    /// `BadBody`.
-    pub expect_body: Option<(u64, u64)>,
+    /// When given, every body must be like this, else the answer is `BadBody`.
+    pub expect_body: Option<ExpectedBody>,
 }
 
 impl Plan {

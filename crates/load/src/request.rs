@@ -36,6 +36,12 @@ fn check_framing(plan: &Plan) -> Result<(), Error> {
             return refuse(format!("a {name} header of your own would break the framing"));
         }
     }
+    let hosts = plan.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host"));
+    if hosts.count() > 1 {
+        return refuse(
+            "Host is given twice; a request with two of them is 400 everywhere".to_owned(),
+        );
+    }
     Ok(())
 }
 
@@ -112,6 +118,8 @@ mod tests {
         assert!(with("Content-Length", "3").is_err());
         assert!(with("transfer-encoding", "chunked").is_err());
         assert!(with("X-Y", "a\tb").is_ok());
+        let hosts = ["Host", "host"].map(|name| (name.to_owned(), "a".to_owned())).to_vec();
+        assert!(build(&Plan { headers: hosts, ..plan() }).is_err());
         assert!(build(&Plan { method: "GET /".to_owned(), ..plan() }).is_err());
         let mut spaced = plan();
         spaced.target.path = "/a b".to_owned();

@@ -6,7 +6,7 @@ use drom_stats::Latency;
 
 use crate::{
     fault::Fault,
-    outcome::{ErrorKind, Outcome},
+    outcome::{BadBody, ErrorKind, Outcome},
 };
 
 const STATUS_MAX: usize = 1000;
@@ -19,6 +19,7 @@ pub struct Tally {
     pub bytes_read: u64,
     pub reconnects: u64,
     pub first_fault: Option<Fault>,
+    pub first_bad_body: Option<BadBody>,
     pub connect: Latency,
     /// Time of connections that was spent neither on an answer nor on an error. Signed: a request
     /// under way when the window opens brings time from before it.
@@ -38,6 +39,7 @@ impl Default for Tally {
             bytes_read: 0,
             reconnects: 0,
             first_fault: None,
+            first_bad_body: None,
             connect: Latency::default(),
             between_ns: 0,
             status: Box::new([0; STATUS_MAX]),
@@ -94,6 +96,7 @@ impl Tally {
         outcome.bytes_read += self.bytes_read;
         outcome.reconnects += self.reconnects;
         outcome.first_fault = outcome.first_fault.or(self.first_fault);
+        outcome.first_bad_body = outcome.first_bad_body.take().or(self.first_bad_body.clone());
         outcome.latency.merge(&self.latency);
         outcome.error_latency.merge(&self.error_latency);
         outcome.connect.merge(&self.connect);

@@ -13,7 +13,7 @@ use std::{
 };
 
 use drom_load::{
-    Error, ErrorKind, NullServer, Outcome, Plan, Stop, Target, body_hash, client_limited,
+    Error, ErrorKind, ExpectedBody, NullServer, Outcome, Plan, Stop, Target, client_limited,
     measure_ceiling, null_server, run,
 };
 
@@ -288,7 +288,7 @@ fn a_body_is_checked_when_the_plan_says_what_to_expect() {
         let other: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno";
         say(stream, if n % 2 == 0 { OK } else { other })
     });
-    let expect_body = Some((2, body_hash(b"ok")));
+    let expect_body = Some(ExpectedBody::of(b"ok"));
     let outcome = go(&Plan { expect_body, ..plan(&server.target, 1, 10) });
     assert_eq!((outcome.ok, outcome.errors[&ErrorKind::BadBody]), (5, 5));
 }
@@ -307,7 +307,7 @@ fn a_large_answer_is_read_whole() {
     let mut wire =
         format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
     wire.extend(&body);
-    let expect_body = Some((body.len() as u64, body_hash(&body)));
+    let expect_body = Some(ExpectedBody::of(&body));
     let server = scripted(move |_, stream| say(stream, &wire));
     let outcome = go(&Plan { expect_body, ..plan(&server.target, 2, 8) });
     assert_eq!((outcome.ok, outcome.failed), (8, 0));

@@ -75,7 +75,8 @@ pub const CHECKS: &[Check] = &[
         code: "L4",
         name: "wrong answers",
         says: "errors, short bodies or a body other than expected: no claim",
-        story: "Requests failed, or a body had another length or hash than in the preflight. A \
+        story: "Requests failed, or a body had another length or hash than at the start of its \
+            server, where all starts answer the same. A \
             server \
                 that answers wrongly can be as fast as it likes, so there is no verdict for it.",
     },
@@ -131,6 +132,16 @@ pub const CHECKS: &[Check] = &[
                 workers unshare in their first second after a fork is less than this.",
     },
     Check {
+        code: "L11",
+        name: "no answer",
+        says: "not one answer came within a slice: no claim",
+        story: "No request of the slice ended, well or badly: the server hangs, or its answers \
+            take longer than the slice (then a longer slice will do). Its rate in that block \
+            counts as it is, 0 for a slice, and the mean of the blocks is the plain one. There is \
+            no ratio and no verdict for such a variant, nor against such a baseline, and the run \
+            ends with exit status 8.",
+    },
+    Check {
         code: "F1",
         name: "server failed",
         says: "a server ended or did not start in the middle of a block, and the block does not \
@@ -157,6 +168,16 @@ pub const CHECKS: &[Check] = &[
             from those after in the blocks (paired t test, 0.01 %), and leaving them in moves the \
             rate by more than half of the plan's smallest effect, the warm-up was too short; the \
             figures say how long it should be. Needs six blocks and ten answers a step.",
+    },
+    Check {
+        code: "V1",
+        name: "answers vary",
+        says: "bodies differ from each other, so that not every byte of them was checked",
+        story: "Two answers of the preflight, over a second apart, or those of two starts differ: \
+            a clock, a counter, a random number. Then no hash says what is right, and every answer \
+            is checked by its status, its framing and, where it was always the same, its length. \
+            A body that differs by the server's own port or scratch folder alone is no different \
+            one. It is a note: nothing is taken back for it.",
     },
     Check {
         code: "D1",

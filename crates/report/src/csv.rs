@@ -59,7 +59,7 @@ fn row(run: &Run, block: &Block, slice: &Slice) -> Vec<String> {
 }
 
 /// RFC 4180.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         return format!("\"{}\"", text.replace('"', "\"\""));
     }

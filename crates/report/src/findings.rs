@@ -23,6 +23,11 @@ pub enum Verdict {
         more_blocks: Option<usize>,
         more_s: Option<f64>,
     },
+    /// So many blocks had a slice without a single answer: it hangs, or takes longer than a slice.
+    NoAnswer {
+        blocks: usize,
+        of: usize,
+    },
     /// The numbers stand beside something that spoils any claim: wrong answers, say.
     NoClaim {
         because: &'static str,
@@ -58,6 +63,8 @@ pub struct Findings {
     pub doubtful: Vec<String>,
     /// Who answered wrongly; there is no claim about them.
     pub wrong: Vec<String>,
+    /// Who did not answer in some slice; there is no claim about them.
+    pub silent: Vec<String>,
     /// Blocks that do not count because a server failed, and why.
     pub dropped: Vec<String>,
 }
@@ -115,9 +122,12 @@ pub struct CurvePoint {
 #[derive(Clone, Debug, Serialize)]
 pub struct BlockPoint {
     pub block: usize,
+    /// Some slice of it had no answer.
+    pub silent: bool,
     pub begin_s: f64,
     pub rps: f64,
-    pub ratio: f64,
+    /// None where one of the two did not answer.
+    pub ratio: Option<f64>,
     pub cpu_us_per_request: Option<f64>,
     pub slices: Vec<String>,
 }
@@ -146,16 +156,18 @@ impl Verdict {
             Self::Slower => "slower",
             Self::Equivalent => "equivalent",
             Self::Inconclusive { .. } => "inconclusive",
+            Self::NoAnswer { .. } => "no answer",
             Self::NoClaim { .. } => "no claim",
         }
     }
 }
 
 impl Client {
+    /// From the slices where it was the limit, and those where it was that or near it.
     #[must_use]
-    pub fn of(checks: &[CheckCount], slices: usize) -> Self {
-        let mostly = |code: &str| checks.iter().any(|c| c.code == code && 2 * c.count >= slices);
-        match (mostly("C1"), mostly("L2")) {
+    pub fn of(limit: usize, near: usize, slices: usize) -> Self {
+        let mostly = |count: usize| count > 0 && 2 * count >= slices;
+        match (mostly(limit), mostly(limit.max(near))) {
             (true, _) => Self::Limit,
             (false, true) => Self::Near,
             (false, false) => Self::Free,
@@ -166,6 +178,7 @@ impl Client {
 impl std::fmt::Display for Verdict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::NoAnswer { blocks, of } => write!(f, "no answer in {blocks} of {of} blocks"),
             Self::NoClaim { because } => write!(f, "no claim: {because}"),
             other => f.write_str(other.word()),
         }

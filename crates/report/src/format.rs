@@ -35,6 +35,12 @@ pub fn two(value: usize) -> String {
     grouped(((value + step / 2) / step * step) as i64)
 }
 
+/// `1 worker`, `2 workers`.
+#[must_use]
+pub fn number_of(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// A ratio: `0.000350×`, `0.987×`, `3.21×`, `45.6×`; a small one keeps three significant digits.
 #[must_use]
 pub fn ratio(value: f64) -> String {
@@ -83,6 +89,22 @@ pub fn ms(value: f64) -> String {
         v if v >= 1.0 => format!("{} ms", three(v)),
         v => format!("{} \u{b5}s", three(v * 1e3)),
     }
+}
+
+/// Without the signs that a terminal of an old locale cannot show.
+#[must_use]
+pub fn ascii(text: &str) -> String {
+    let signs = [
+        ("\u{b5}", "u"),
+        ("\u{d7}", "x"),
+        ("\u{b1}", "+-"),
+        ("\u{b7}", "."),
+        ("\u{2265}", ">="),
+        ("\u{2264}", "<="),
+        ("\u{2500}", "-"),
+        ("\u{2026}", "..."),
+    ];
+    signs.iter().fold(text.to_owned(), |text, (sign, word)| text.replace(sign, word))
 }
 
 fn grouped(value: i64) -> String {

@@ -9,7 +9,7 @@ use drom_store::{Block, Run, Slice};
 use crate::{
     CheckCount, Estimate, Findings, GroupFinding, Role, Row, Verdict,
     catalogue::{CHECKS, Check, check},
-    format::{interval, ms, rate, ratio, three, time},
+    format::{interval, ms, number_of, rate, ratio, three, time},
     plots::{bars, curves, forest, timeline, verdict_class},
     svg::{escape, short},
     text::{held_back, hint, rate_words, ratio_words, subtitle, verdict_words, warnings},
@@ -67,7 +67,8 @@ fn section(group: &GroupFinding, effect: f64) -> String {
          <h3>Throughput</h3><p class=\"note\">The machine's ups and downs from block to block are \
          in these \
          intervals; pairing takes them out of the ratios above.</p>{}\n\
-         <div class=\"scroll\"><table><thead><tr><th>variant</th><th class=\"n\">req/s</th>\
+         <div class=\"scroll\"><table class=\"main\"><thead><tr><th>variant</th>\
+         <th class=\"n\">req/s</th>\
          <th class=\"n\">ratio (95 %)</th><th>verdict</th><th class=\"n\">CPU \u{b5}s/req</th>\
          <th class=\"n\">MB/worker</th><th class=\"n\">p50</th><th class=\"n\">p99</th>\
          <th class=\"n\">start</th>\
@@ -99,6 +100,7 @@ fn headline(group: &GroupFinding) -> String {
                 format!("is {}<b>{}</b> as fast", bound(group, row), ratio(r.value))
             }
             (Some(Verdict::Equivalent), _) => "is <b>equivalent</b>".to_owned(),
+            (Some(verdict @ Verdict::NoAnswer { .. }), _) => format!("<b>no claim</b> ({verdict})"),
             (Some(Verdict::NoClaim { because }), _) => format!("<b>no claim</b> ({because})"),
             (Some(_), _) => "is <b>undecided</b>".to_owned(),
             (None, _) => escape(&format!("has {}", verdict_words(row))),
@@ -141,13 +143,15 @@ fn table_row(group: &GroupFinding, row: &Row) -> String {
     format!(
         "<tr class=\"row {class}\" tabindex=\"0\"><td><span \
             class=\"open\">\u{25b8}</span>{name}</td>\
-         <td class=\"n\">{}</td><td class=\"n\">{}</td><td><span class=\"verdict\">{}</span></td>\
-         <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td \
-         class=\"n\">{}</td>\
-         <td class=\"n\">{}</td><td>{}</td></tr>\
+         <td class=\"n\" data-is=\"req/s\">{}</td><td class=\"n\" data-is=\"ratio\">{}</td>\
+         <td data-is=\"verdict\"><span class=\"verdict\">{}</span></td>\
+         <td class=\"n\" data-is=\"CPU \u{b5}s/req\">{}</td>\
+         <td class=\"n\" data-is=\"MB/worker\">{}</td><td class=\"n\" data-is=\"p50\">{}</td>\
+         <td class=\"n\" data-is=\"p99\">{}</td><td class=\"n\" data-is=\"start\">{}</td>\
+         <td data-is=\"checks\">{}</td></tr>\
          <tr class=\"more\" hidden><td colspan=\"10\">{}</td></tr>",
         rate_words(row),
-        ratio_words(group, row),
+        ratio_cell(group, row),
         verdict_cell(row),
         cell(row.cpu_us_per_request.map(|cpu| cpu.value)),
         cell(row.worker_mb),
@@ -158,6 +162,15 @@ fn table_row(group: &GroupFinding, row: &Row) -> String {
         details(group, row),
         class = verdict_class(row),
     )
+}
+
+/// Ratio and interval each stay whole where there is no room for both in a line.
+fn ratio_cell(group: &GroupFinding, row: &Row) -> String {
+    let words = ratio_words(group, row);
+    let parts = words.split_once(" (").map(|(ratio, interval)| (ratio, format!("({interval}")));
+    parts.map_or_else(String::new, |(ratio, interval)| {
+        format!("<span class=\"whole\">{ratio}</span> <span class=\"whole\">{interval}</span>")
+    })
 }
 
 fn verdict_cell(row: &Row) -> String {
@@ -177,12 +190,21 @@ fn checks_cell(checks: &[CheckCount]) -> String {
     checks.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
+/// Logarithms know no zero: where a block has none, its rate counts in the plain mean.
+fn mean_words(row: &Row, range: String) -> String {
+    let blocks = number_of(row.blocks.len(), "block");
+    match row.blocks.iter().filter(|point| point.rps <= 0.0).count() {
+        0 => format!("geometric mean of {blocks}: {range} req/s"),
+        none => format!("mean of {blocks}, {none} of them at 0: {range} req/s"),
+    }
+}
+
 /// Where a row's numbers come from.
 fn details(group: &GroupFinding, row: &Row) -> String {
     let range = |e: Estimate| format!("{} ({} to {})", three(e.value), three(e.low), three(e.high));
     let mut facts = vec![
         format!("asked for <code>{}</code>", escape(&row.path)),
-        format!("geometric mean of {}: {} req/s", count(row.blocks.len(), "block"), range(row.rps)),
+        mean_words(row, range(row.rps)),
     ];
     facts.extend(
         row.cpu_us_per_request.map(|cpu| format!("server CPU per request: {} \u{b5}s", range(cpu))),
@@ -197,7 +219,8 @@ fn details(group: &GroupFinding, row: &Row) -> String {
         }),
     );
     facts.extend(row.tree_mb.map(|mb| {
-        let workers = row.workers.map_or_else(String::new, |n| format!(", {}", count(n, "worker")));
+        let workers =
+            row.workers.map_or_else(String::new, |n| format!(", {}", number_of(n, "worker")));
         format!("all processes: {} MB PSS{workers}", three(mb))
     }));
     facts.extend(hint(row).map(|hint| format!("undecided: {hint}")));
@@ -213,7 +236,7 @@ fn details(group: &GroupFinding, row: &Row) -> String {
                  <td class=\"n\">{}</td><td>{}</td></tr>",
                 point.block + 1,
                 rate(point.rps),
-                ratio(point.ratio),
+                point.ratio.map_or_else(|| "-".to_owned(), ratio),
                 point.cpu_us_per_request.map_or_else(|| "-".to_owned(), three),
                 slices.join(" ")
             )
@@ -287,9 +310,10 @@ fn check_state(run: &Run, findings: &Findings, code: &str) -> (&'static str, Str
     let open = |why: String| ("undecided", why);
     match code {
         "AA" if !findings.doubtful.is_empty() => ("failed", "failed".to_owned()),
-        "AA" if undecided > 0 => {
-            open(format!("not decided in {undecided} of {}", count(controls().count(), "group")))
-        }
+        "AA" if undecided > 0 => open(format!(
+            "not decided in {undecided} of {}",
+            number_of(controls().count(), "group")
+        )),
         "P1" => ("passed", "passed".to_owned()),
         _ if most == 0 => open("not measured: no finished block".to_owned()),
         "W1" if run.manifest.load.rounds < 2 => open("needs two rounds a block".to_owned()),
@@ -314,12 +338,7 @@ fn is_control(row: &Row) -> bool {
 
 /// An A/A pair that came out neither different nor equivalent has still not differed.
 fn is_decided(verdict: Verdict) -> bool {
-    !matches!(verdict, Verdict::NoClaim { .. })
-}
-
-/// `1 worker`, `2 workers`.
-fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+    !matches!(verdict, Verdict::NoClaim { .. } | Verdict::NoAnswer { .. })
 }
 
 fn machine_section(run: &Run) -> String {
@@ -397,8 +416,8 @@ fn block_details(run: &Run, block: &Block) -> String {
         block.index + 1,
         time(block.begin_s),
         time(block.end_s),
-        count(block.starts.len(), "start"),
-        count(block.slices.len(), "slice")
+        number_of(block.starts.len(), "start"),
+        number_of(block.slices.len(), "slice")
     )
 }
 

@@ -7,6 +7,7 @@ pub mod format;
 mod html;
 mod json;
 mod plots;
+pub mod runs;
 mod svg;
 mod text;
 

@@ -37,8 +37,8 @@ fn forest_strip(row: &Row, axis: &LogAxis, ticks: &[(f64, f64)], band: [f64; 2])
     svg.rect("band", (axis.share(band[0]), axis.share(band[1])), (0.0, 1.0), "");
     ticks.iter().for_each(|(_, x)| svg.line("grid", (*x, 0.0), (*x, 1.0)));
     svg.line("one", (axis.share(1.0), 0.0), (axis.share(1.0), 1.0));
-    for point in &row.blocks {
-        svg.dot("faint", (axis.share(point.ratio), 0.78));
+    for ratio in row.blocks.iter().filter_map(|point| point.ratio) {
+        svg.dot("faint", (axis.share(ratio), 0.78));
     }
     if let Some(r) = row.ratio {
         svg.line("whisker", (axis.share(r.low), 0.4), (axis.share(r.high), 0.4));
@@ -251,7 +251,7 @@ pub fn verdict_class(row: &Row) -> &'static str {
         (_, Some(Verdict::Faster)) => "is-faster",
         (_, Some(Verdict::Slower)) => "is-slower",
         (_, Some(Verdict::Equivalent)) => "is-equivalent",
-        (_, Some(Verdict::NoClaim { .. })) => "is-none",
+        (_, Some(Verdict::NoClaim { .. } | Verdict::NoAnswer { .. })) => "is-none",
         _ => "is-open",
     }
 }

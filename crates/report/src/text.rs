@@ -7,7 +7,7 @@ use drom_store::{Manifest, Run};
 use crate::{
     Client, Findings, GroupFinding, Role, Row, Verdict,
     catalogue::check,
-    format::{interval, rate, three, time, two},
+    format::{ascii, interval, number_of, rate, three, time, two},
     svg::short,
 };
 
@@ -16,11 +16,13 @@ use crate::{
 pub struct Style {
     pub colours: bool,
     pub width: Option<usize>,
+    /// For a locale without UTF-8.
+    pub ascii: bool,
 }
 
 impl Style {
     /// For a file, a pipe or a page.
-    pub const PLAIN: Self = Self { colours: false, width: None };
+    pub const PLAIN: Self = Self { colours: false, width: None, ascii: false };
 }
 
 #[must_use]
@@ -39,7 +41,7 @@ pub fn text(run: &Run, findings: &Findings, style: Style) -> String {
         out += &undecided(group, style);
     }
     out += &legend(findings, style);
-    out
+    if style.ascii { ascii(&out) } else { out }
 }
 
 /// The same tables for a page in Markdown.
@@ -84,11 +86,11 @@ pub fn subtitle(run: &Run) -> String {
     let rounds =
         if load.rounds == 1 { String::new() } else { format!(" x {} rounds", load.rounds) };
     format!(
-        "{} \u{b7} {}{ended} \u{b7} {} connections{} \u{b7} slices of {}{rounds}, {} \
+        "{} \u{b7} {}{ended} \u{b7} {}{} \u{b7} slices of {}{rounds}, {} \
             \u{b7} {} \u{b7} seed {}",
         drom_store::utc(m.started_unix_s),
         blocks(run.blocks.len()),
-        load.connections,
+        connections(m),
         if load.keepalive { ", keep-alive" } else { "" },
         time(load.slice_s),
         if m.mode == "fresh" { "one server at a time" } else { "alternating" },
@@ -97,12 +99,30 @@ pub fn subtitle(run: &Run) -> String {
     )
 }
 
+/// `8 connections`, `1, 4 connections`: what the groups ran with.
+fn connections(m: &Manifest) -> String {
+    let of_group = |told: u32| if told == 0 { m.load.connections } else { told };
+    let mut numbers: Vec<u32> = Vec::new();
+    for number in m.groups.iter().map(|group| of_group(group.connections)) {
+        if !numbers.contains(&number) {
+            numbers.push(number);
+        }
+    }
+    let words: Vec<String> = numbers.iter().map(u32::to_string).collect();
+    match &numbers[..] {
+        [] => number_of(m.load.connections as usize, "connection"),
+        [only] => number_of(*only as usize, "connection"),
+        _ => format!("{} connections", words.join(", ")),
+    }
+}
+
 /// What a reader must know before the first number.
 #[must_use]
 pub fn warnings(run: &Run, findings: &Findings) -> Vec<String> {
     let mut lines: Vec<String> =
         findings.doubtful.iter().map(|why| format!("DOUBTFUL RUN (AA): {why}")).collect();
     lines.extend(findings.wrong.iter().map(|who| format!("WRONG ANSWERS (L4): {who}")));
+    lines.extend(findings.silent.iter().map(|who| format!("NO ANSWER (L11): {who}")));
     lines.extend(findings.dropped.iter().map(|what| format!("DROPPED BLOCKS (F1): {what}")));
     let flags = run.manifest.flags.iter();
     lines.extend(flags.map(|flag| format!("{}: {}", flag.code, flag.detail)));
@@ -149,6 +169,9 @@ fn heading(group: &GroupFinding, manifest: &Manifest) -> String {
 fn table(group: &GroupFinding, style: Style) -> String {
     let mut lines = vec![HEAD.map(str::to_owned)];
     lines.extend(group.rows.iter().map(|row| cells(group, row)));
+    if style.ascii {
+        lines.iter_mut().flatten().for_each(|cell| *cell = ascii(cell));
+    }
     let width = |column: usize| lines.iter().map(|l| l[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
     let tables = packed(&widths, style.width.unwrap_or(usize::MAX));
@@ -205,11 +228,17 @@ fn cells(group: &GroupFinding, row: &Row) -> [String; 7] {
     ]
 }
 
+/// What a slice without an answer may mean.
+pub const HANGS_OR_SLOW: &str = "it hangs, or the slice is too short for it";
+
 /// What would decide the open ones.
 fn undecided(group: &GroupFinding, style: Style) -> String {
     let hint = |row: &Row| {
         let line = match row.verdict {
             Some(Verdict::NoClaim { because }) => format!("  no claim: {}, {because}", row.variant),
+            Some(verdict @ Verdict::NoAnswer { .. }) => {
+                format!("  no claim: {}, {verdict}; {HANGS_OR_SLOW}", row.variant)
+            }
             _ => format!("  undecided: {}, {}", row.variant, hint(row)?),
         };
         Some(folded(&line, style) + "\n")
@@ -301,7 +330,9 @@ fn more_blocks(number: usize) -> String {
 /// For a table: the reason stands below it.
 fn short_verdict(row: &Row) -> String {
     match row.verdict {
-        Some(verdict @ Verdict::NoClaim { .. }) if row.role == Role::Variant => {
+        Some(verdict @ (Verdict::NoClaim { .. } | Verdict::NoAnswer { .. }))
+            if row.role == Role::Variant =>
+        {
             verdict.word().to_owned()
         }
         _ => verdict_words(row),
@@ -323,7 +354,7 @@ pub fn verdict_words(row: &Row) -> String {
 /// `1 block`, `3 blocks`.
 #[must_use]
 pub fn blocks(number: usize) -> String {
-    format!("{number} block{}", if number == 1 { "" } else { "s" })
+    number_of(number, "block")
 }
 
 /// `31,850`, `≥ 31,850`; `-` without a single good answer.
@@ -358,7 +389,7 @@ fn tint(column: usize, cell: &str, padded: &str, style: Style) -> String {
     let colour = match (column, cell) {
         (3, "faster") => "32",
         (3, "slower") => "31",
-        (3, text) if text.starts_with("no claim") => "1;31",
+        (3, text) if text.starts_with("no ") => "1;31",
         (3, "equivalent") => "36",
         (3, text) if text.starts_with("inconclusive") => "33",
         (3, "baseline") | (6, "ok") => "2",

@@ -60,6 +60,9 @@ pub struct Fact {
 pub struct Group {
     pub name: String,
     pub baseline: String,
+    /// 0 in runs of older versions: those of the load.
+    #[serde(default)]
+    pub connections: u32,
     pub variants: Vec<Variant>,
 }
 
@@ -70,10 +73,12 @@ pub struct Variant {
     pub is_control: bool,
     pub path: String,
     pub command: String,
+    /// None: its answers differ from each other.
     pub answer: Option<Answer>,
 }
 
-/// What a variant answered in the preflight; every later body must have this length and hash.
+/// What a variant answered in the preflight, where that is always the same; every later body must
+/// be this one, but for the port and folder of its own start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     pub status: u16,
@@ -145,6 +150,10 @@ pub struct Slice {
     pub throttled_s: f64,
     pub listen_overflows: u64,
     pub flags: Vec<Flag>,
+    /// What of every answer was checked beside its status and framing: `body`, `length` or `status`
+    /// for nothing else; runs of older versions do not tell.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub checked: String,
     /// Good answers a second in steps of equal length; runs of older versions have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pace: Vec<f64>,

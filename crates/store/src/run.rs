@@ -113,13 +113,28 @@ impl Writer {
     /// Appends a finished block and the histograms of its slices, in the order of the slices.
     pub fn block(&mut self, block: &Block, latencies: &[Latency]) -> Result<(), Error> {
         assert_eq!(block.slices.len(), latencies.len(), "one histogram per slice");
+        let written = self.write_block(block, latencies);
+        if written.is_err() {
+            // Room for the words that say so; what is no block must not look like one.
+            let files = block.slices.iter().map(|slice| histogram_path(&self.folder, &slice.id));
+            files.for_each(|path| drop(fs::remove_file(path)));
+        }
+        written
+    }
+
+    fn write_block(&mut self, block: &Block, latencies: &[Latency]) -> Result<(), Error> {
         for (slice, latency) in block.slices.iter().zip(latencies) {
             let path = histogram_path(&self.folder, &slice.id);
             fs::write(&path, latency.to_bytes()).map_err(|e| write_error(&path, e))?;
         }
+        let whole = self.blocks.metadata().map(|metadata| metadata.len());
         let mut line = serde_json::to_string(block).expect("plain data is always JSON");
         line.push('\n');
         let written = self.blocks.write_all(line.as_bytes());
+        if let (Err(_), Ok(whole)) = (&written, whole) {
+            // Where it cannot be cut the line is torn, and a reader sees that.
+            let _ = self.blocks.set_len(whole);
+        }
         written.map_err(|e| write_error(&self.folder.join("blocks.jsonl"), e))
     }
 
@@ -146,8 +161,11 @@ impl Run {
         if path.join("manifest.json").exists() {
             return Self::open(path);
         }
-        let named: Vec<Listed> =
-            list(root)?.0.into_iter().filter(|run| run.name.starts_with(name)).collect();
+        let named: Vec<Listed> = read_all(root, listed)?
+            .0
+            .into_iter()
+            .filter(|run| run.name.starts_with(name))
+            .collect();
         match &named[..] {
             [] => Err(Error::NoSuchRun { name: name.to_owned(), root: root.to_owned() }),
             [one] => Self::open(&one.folder),
@@ -184,6 +202,17 @@ impl Run {
 /// Every run under `root`, oldest first, and what is wrong with those that cannot be read. Folders
 /// that hold no run are passed over.
 pub fn list(root: &Path) -> Result<(Vec<Listed>, Vec<Error>), Error> {
+    read_all(root, |folder| {
+        // Whatever cannot be rendered is no good run: its histograms count.
+        Run::open(&folder)?;
+        listed(folder)
+    })
+}
+
+fn read_all(
+    root: &Path,
+    read: impl Fn(PathBuf) -> Result<Listed, Error>,
+) -> Result<(Vec<Listed>, Vec<Error>), Error> {
     let entries = match fs::read_dir(root) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), Vec::new())),
@@ -192,7 +221,7 @@ pub fn list(root: &Path) -> Result<(Vec<Listed>, Vec<Error>), Error> {
     let (mut runs, mut damaged) = (Vec::new(), Vec::new());
     for folder in entries.flatten().map(|entry| entry.path()) {
         if folder.join("manifest.json").exists() {
-            match listed(folder) {
+            match read(folder) {
                 Ok(run) => runs.push(run),
                 Err(error) => damaged.push(error),
             }
@@ -208,7 +237,7 @@ pub fn list(root: &Path) -> Result<(Vec<Listed>, Vec<Error>), Error> {
 /// what cannot be read is no history.
 #[must_use]
 pub fn earlier(root: &Path, plan: &str, most: usize) -> Vec<(Manifest, Vec<Block>)> {
-    let Ok((runs, _)) = list(root) else { return Vec::new() };
+    let Ok((runs, _)) = read_all(root, listed) else { return Vec::new() };
     let of_plan = runs.into_iter().rev().filter(|run| run.manifest.name == plan);
     let with_blocks = |run: Listed| Some((run.manifest, read_blocks(&run.folder).ok()?.0));
     of_plan.filter_map(with_blocks).take(most).collect()
@@ -295,7 +324,11 @@ fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Error> {
 fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
     let mut bytes = serde_json::to_vec_pretty(value).expect("plain data is always JSON");
     bytes.push(b'\n');
-    fs::write(path, bytes).map_err(|e| write_error(path, e))
+    fs::write(path, bytes).map_err(|e| {
+        // Half a file would be a damaged one.
+        let _ = fs::remove_file(path);
+        write_error(path, e)
+    })
 }
 
 /// A file comes and goes: permissions alone do not tell whether a folder can be written to.
@@ -362,6 +395,14 @@ mod tests {
         assert_eq!((runs.len(), runs[0].name.as_str(), damaged.len()), (1, "good", 1));
         assert!(damaged[0].to_string().contains("record 1"), "{}", damaged[0]);
         assert!(Run::find(root.path(), "good").is_ok());
+        let mut writer = Writer::create(&root.path().join("lost"), &manifest()).expect("new");
+        writer.block(&block(0), &[Latency::default()]).expect("written");
+        fs::remove_file(root.path().join("lost/latency/b0.hdr")).expect("removed");
+        let (runs, damaged) = list(root.path()).expect("listed");
+        assert_eq!((runs.len(), damaged.len()), (1, 2), "one has lost a histogram");
+        assert!(damaged.iter().any(|error| error.to_string().contains("b0.hdr")), "{damaged:?}");
+        let found = Run::find(root.path(), "lost").expect_err("cannot be read").to_string();
+        assert!(found.contains("b0.hdr"), "{found}");
     }
 
     #[test]

@@ -37,7 +37,8 @@ fn bytes_of(request: &Request, address: SocketAddr) -> Vec<u8> {
 
 fn read_answer(stream: &mut impl Read, method: &str) -> Result<Reply, String> {
     let (mut heads, mut answer) = (Heads::new(method), Answer::default());
-    let mut reply = Reply { status: 0, content_type: String::new(), body: Vec::new() };
+    let mut reply =
+        Reply { status: 0, content_type: String::new(), body: Vec::new(), same: Vec::new() };
     let (mut raw, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
     loop {
         let length = read_some(stream, &mut buffer)?;

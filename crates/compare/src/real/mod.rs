@@ -1,6 +1,7 @@
 //! The real world: server processes on free loopback ports, the load engine, this machine.
 
 mod http;
+mod keeper;
 mod scratch;
 mod server;
 
@@ -39,7 +40,6 @@ impl RealWorld {
     /// Pins the calling thread, and with it the client, to its cores.
     #[must_use]
     pub fn new(load: &LoadSettings, placement: Placement) -> Self {
-        server::adopt_orphans();
         scratch::sweep();
         let facts = machine_record().into_iter();
         let machine = facts.map(|fact| Fact { name: fact.name, value: fact.value }).collect();
@@ -105,11 +105,14 @@ impl Servers for RealWorld {
     }
 
     fn answer(&mut self, server: ServerId, request: &Request) -> Result<Reply, String> {
-        http::ask(self.server(server).address(), request, self.load.timeout)
+        let server = self.server(server);
+        let mut reply = http::ask(server.address(), request, self.load.timeout)?;
+        reply.same = server.without_its_own(&reply.body);
+        Ok(reply)
     }
 
     fn processes(&mut self, server: ServerId) -> Vec<Process> {
-        drom_observe::tree(self.server(server).pid())
+        self.server(server).processes()
     }
 
     fn pss_bytes(&mut self, server: ServerId) -> Vec<(i32, u64)> {
@@ -123,7 +126,8 @@ impl Servers for RealWorld {
     }
 
     fn ask_to_stop(&mut self, server: ServerId) {
-        self.server(server).ask_to_stop();
+        let found = self.servers.iter_mut().find(|(known, _)| *known == server);
+        found.into_iter().for_each(|(_, server)| server.ask_to_stop());
     }
 
     fn stop(&mut self, server: ServerId) {

@@ -46,6 +46,16 @@ pub enum Fault {
     SlowBeginning,
     /// Every fifth server of `b` dies under its first load.
     DiesSometimes,
+    /// Every page shows the number of seconds divided by this.
+    Clock(u32),
+    /// Every page shows which start it comes from, which is no difference.
+    OwnPort,
+    /// Every page shows a number that gets longer.
+    Counter,
+    /// Every second server of `b` never answers under load.
+    HangsSometimes,
+    /// So does every second server of the baseline, its control's included.
+    BaselineHangs,
     /// From the third block on no server of `b` outlives its first load.
     DiesAlways,
 }
@@ -74,6 +84,8 @@ pub struct SimWorld {
     servers: BTreeMap<ServerId, SimServer>,
     starts_of: BTreeMap<String, usize>,
     next: ServerId,
+    /// Answers outside of slices.
+    asked: usize,
 }
 
 struct SimServer {
@@ -109,6 +121,7 @@ impl SimWorld {
             servers: BTreeMap::new(),
             starts_of: BTreeMap::new(),
             next: 1,
+            asked: 0,
         }
     }
 
@@ -164,9 +177,28 @@ impl SimWorld {
         (0..50).map(&mut step).collect()
     }
 
+    /// And without what is its own.
+    fn page(&self, server: ServerId) -> (Vec<u8>, Vec<u8>) {
+        let text = match self.fault {
+            Fault::Clock(step) => format!("{:06}", self.now_s as u64 / u64::from(step)),
+            Fault::Counter => self.asked.to_string(),
+            Fault::OwnPort => return (format!("at {server}").into(), b"at {port}".to_vec()),
+            _ => "hello".to_owned(),
+        };
+        (text.clone().into(), text.into())
+    }
+
     fn disturb(&mut self, id: ServerId, outcome: &mut Outcome, seconds: f64) {
         let name = self.servers[&id].name.clone();
         let all = outcome.sent;
+        let who = match self.fault {
+            Fault::HangsSometimes => "b",
+            Fault::BaselineHangs => "a",
+            _ => "",
+        };
+        if name == who && self.servers[&id].start.is_multiple_of(2) {
+            return hang(outcome);
+        }
         match self.fault {
             Fault::SlowClient => outcome.thread_cpu = vec![outcome.duration.mul_f64(0.97)],
             Fault::BusyClient => outcome.thread_cpu = vec![outcome.duration.mul_f64(0.8)],
@@ -197,6 +229,15 @@ impl SimWorld {
             _ => {}
         }
     }
+}
+
+/// Every connection waits for its first answer.
+fn hang(outcome: &mut Outcome) {
+    let waiting = outcome.answers_per_connection.len();
+    outcome.sent = waiting as u64;
+    (outcome.in_flight, outcome.ok) = (outcome.sent, 0);
+    outcome.answers_per_connection = vec![0; waiting];
+    (outcome.latency, outcome.pace) = (Latency::default(), vec![0.0; 50]);
 }
 
 impl Clock for SimWorld {
@@ -237,9 +278,12 @@ impl Servers for SimWorld {
         Ok(id)
     }
 
-    fn answer(&mut self, _server: ServerId, _request: &Request) -> Result<Reply, String> {
+    fn answer(&mut self, server: ServerId, _request: &Request) -> Result<Reply, String> {
         let content_type = "text/plain".to_owned();
-        Ok(Reply { status: 200, content_type, body: b"hello".to_vec() })
+        self.pass(0.001);
+        self.asked += 1;
+        let (body, same) = self.page(server);
+        Ok(Reply { status: 200, content_type, body, same })
     }
 
     fn processes(&mut self, server: ServerId) -> Vec<Process> {
@@ -296,6 +340,12 @@ impl Load for SimWorld {
         self.servers.get_mut(&id).expect("alive").cpu_s += server_cpu_s;
         self.client_cpu_s += client_cpu_s;
         self.counters.busy_s += server_cpu_s + client_cpu_s;
+        let body = self.page(id).0;
+        let sum = (body.len() as u64, drom_load::body_hash(&body));
+        if order.expect_body.is_some_and(|expected| !expected.is_met_by(sum)) {
+            outcome.errors.insert(ErrorKind::BadBody, sent / 2);
+            (outcome.failed, outcome.ok) = (sent / 2, sent - sent / 2);
+        }
         self.disturb(id, &mut outcome, seconds);
         self.slices += 1;
         if self.interrupt_after.is_some_and(|after| self.slices >= after) {

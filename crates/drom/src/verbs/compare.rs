@@ -5,7 +5,7 @@ mod preview;
 
 use std::{
     env,
-    io::{IsTerminal, Write},
+    io::IsTerminal,
     path::{Path, PathBuf},
     sync::atomic::Ordering,
 };
@@ -13,10 +13,10 @@ use std::{
 use drom_compare::{Error, Plan, Progress, RealWorld, Sink};
 use drom_report::{Findings, Role, Row, Verdict, format};
 use drom_stats::Latency;
-use drom_store::{Block, Dropped, Group, Manifest, Run, Writer};
+use drom_store::{Block, Dropped, End, Group, Manifest, Run, Writer};
 
 use self::interrupt::STOP;
-use crate::{exit::Exit, verbs::report::columns};
+use crate::{exit::Exit, say, verbs::report::columns};
 
 /// Compare web servers: start them, interleave them, print ratios with intervals.
 ///
@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long)]
     gate: bool,
     /// Only say what the plan would take and how precise it would be, from earlier runs of it.
-    #[arg(long, conflicts_with_all = ["json", "out", "gate"])]
+    #[arg(long, conflicts_with_all = ["out", "gate"])]
     preview: bool,
     /// Say every slice, also when stderr is no terminal.
     #[arg(long, short)]
@@ -62,23 +62,29 @@ pub fn run(args: Args) -> Exit {
         Ok(exit) => exit,
         // Whatever a server's start or the load says of its end: the reason is Ctrl-C.
         Err(_) if STOP.load(Ordering::Relaxed) => {
-            eprintln!("drom compare: stopped");
+            say::line("drom compare: stopped");
             Exit::Interrupted
         }
-        Err(error) => {
-            eprintln!("drom compare: {error}");
-            exit_of_error(&error)
+        Err(failure) => {
+            say::line(format!("drom compare: {failure}"));
+            exit_of_error(&failure.error)
         }
     }
 }
 
-fn compare(args: &Args) -> Result<Exit, Error> {
+fn compare(args: &Args) -> Result<Exit, Failure> {
     let drom = env::current_exe().unwrap_or_else(|_| PathBuf::from("drom"));
     let plan = Plan::read(&args.plan, &drom)?;
     let plan = if args.quick { plan.quick() } else { plan };
-    let foretold = preview::lines(&plan, &drom_store::root());
+    let preview = preview::of(&plan, &drom_store::root());
+    let foretold = preview::lines(&preview);
     if args.preview {
-        out(&foretold)?;
+        let said = if args.json {
+            say::result(&preview::json(&plan, &preview))
+        } else {
+            say::words(&foretold)
+        };
+        said.map_err(unwritable)?;
         return Ok(Exit::Done);
     }
     let seed = args.seed.or(plan.seed).unwrap_or_else(drom_observe::clock::monotonic_ns);
@@ -96,49 +102,94 @@ fn compare(args: &Args) -> Result<Exit, Error> {
     };
     sink.clear();
     let Some(writer) = sink.writer.take() else {
-        return measured.map(|_| {
-            eprintln!("drom compare: stopped before the first block; no run was kept");
-            Exit::Interrupted
-        });
+        measured?;
+        say::line("drom compare: stopped before the first block; no run was kept");
+        return Ok(Exit::Interrupted);
     };
-    let folder = match &measured {
-        Ok(end) => writer.end(end)?,
-        Err(_) => writer.folder().to_owned(),
-    };
-    let run = Run::open(&folder)?;
+    let folder = writer.folder().to_owned();
+    let end = end_of(&measured, &sink.blocks);
+    let kept = writer.end(&end);
+    let mut run = Run::open(&folder)?;
+    // Also where there was no room to write it down.
+    run.end = Some(end.clone());
     let findings = drom_compare::analyse(&run);
-    print(args, &run, &findings)?;
-    let end = measured?;
+    let printed = print(args, &run, &findings);
+    if let Some(error) = measured.err().or(kept.map(drop).or(printed).err()) {
+        let error = Box::new(error);
+        return Err(Failure { error, kept: Some((folder, run.blocks.len())) });
+    }
     if end.failed {
-        eprintln!("drom compare: {}; what was measured before is above", end.reason);
+        say::line(format!("drom compare: {}; what was measured before is above", end.reason));
         return Ok(Exit::Failed);
     }
     Ok(if end.interrupted { Exit::Interrupted } else { exit_of(args, &findings) })
 }
 
+/// Why there is no result, or not all of it, and what is there all the same.
+struct Failure {
+    error: Box<Error>,
+    /// The run's folder and its finished blocks.
+    kept: Option<(PathBuf, usize)>,
+}
+
+impl<E: Into<Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { error: Box::new(error.into()), kept: None }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.error)?;
+        let Some((folder, blocks)) = &self.kept else { return Ok(()) };
+        let (blocks, folder) = (format::number_of(*blocks, "finished block"), folder.display());
+        write!(f, "\n{blocks} kept in {folder}; `drom report {folder}` shows them again")
+    }
+}
+
+/// How a run ended, also one that something else than its servers ended.
+fn end_of(measured: &Result<End, Error>, blocks: &[Block]) -> End {
+    let error = match measured {
+        Ok(end) => return end.clone(),
+        Err(error) => error,
+    };
+    let interrupted = STOP.load(Ordering::Relaxed);
+    let duration_s = blocks.last().map_or(0.0, |block| block.end_s);
+    End { interrupted, failed: !interrupted, duration_s, reason: error.to_string() }
+}
+
 fn print(args: &Args, run: &Run, findings: &Findings) -> Result<(), Error> {
     let page = run.folder.join("report.html");
-    let html = drom_report::html(run, findings);
-    std::fs::write(&page, html)
-        .map_err(|source| drom_store::Error::Write { path: page.clone(), source })?;
+    let written = write_page(&page, &drom_report::html(run, findings));
     if args.json {
         out(&drom_report::json(run, findings))?;
     } else {
         out(&drom_report::text(run, findings, crate::verbs::report::style()))?;
-        out(&format!("\nrun     {}\nreport  {}\n", run.folder.display(), page.display()))?;
+        let report = match &written {
+            Ok(()) => format!("report  {}\n", page.display()),
+            Err(_) => String::new(),
+        };
+        out(&format!("\nrun     {}\n{report}", run.folder.display()))?;
     }
-    Ok(())
+    Ok(written?)
+}
+
+/// Whole or not at all.
+fn write_page(page: &Path, html: &str) -> Result<(), drom_store::Error> {
+    std::fs::write(page, html).map_err(|source| {
+        // Half a page helps nobody, and cannot be kept from lying there otherwise.
+        let _ = std::fs::remove_file(page);
+        drom_store::Error::Write { path: page.to_owned(), source }
+    })
 }
 
 /// A reader that went away (`| head`) is no error.
 pub fn out(text: &str) -> Result<(), drom_store::Error> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(source) if source.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(drom_store::Error::Write { path: "standard output".into(), source })
-        }
-        _ => Ok(()),
-    }
+    say::result(text).map_err(unwritable)
+}
+
+pub fn unwritable(source: std::io::Error) -> drom_store::Error {
+    drom_store::Error::Write { path: "standard output".into(), source }
 }
 
 fn exit_of_error(error: &Error) -> Exit {
@@ -154,6 +205,9 @@ fn exit_of(args: &Args, findings: &Findings) -> Exit {
         || findings.groups.iter().flat_map(|g| &g.rows).filter(|row| row.role == Role::Variant);
     if !findings.wrong.is_empty() {
         return Exit::WrongAnswers;
+    }
+    if !findings.silent.is_empty() {
+        return Exit::NoAnswer;
     }
     if !findings.doubtful.is_empty() || !findings.dropped.is_empty() {
         return Exit::Doubtful;
@@ -189,9 +243,9 @@ impl<'a> Terminal<'a> {
             // A line that wraps could not be wiped again.
             let most = columns(libc::STDERR_FILENO).unwrap_or(80) - 1;
             let line: String = line.chars().take(most).collect();
-            eprint!("\r\u{1b}[K{line}");
+            say::part(format!("\r\u{1b}[K{line}"));
         } else if self.args.verbose {
-            eprintln!("{line}");
+            say::line(line);
         }
     }
 
@@ -199,7 +253,7 @@ impl<'a> Terminal<'a> {
         self.clear();
         let width = columns(libc::STDERR_FILENO).filter(|_| self.is_terminal);
         for line in line.lines() {
-            eprintln!("{}", width.map_or_else(|| line.to_owned(), |w| drom_report::fold(line, w)));
+            say::line(width.map_or_else(|| line.to_owned(), |w| drom_report::fold(line, w)));
         }
     }
 
@@ -217,7 +271,7 @@ impl<'a> Terminal<'a> {
 
     fn clear(&self) {
         if self.is_terminal {
-            eprint!("\r\u{1b}[K");
+            say::part("\r\u{1b}[K");
         }
     }
 }

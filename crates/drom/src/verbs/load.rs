@@ -14,7 +14,7 @@ use std::{path::PathBuf, time::Duration};
 
 use drom_load::{Error, Outcome, Plan, Stop, Target};
 
-use crate::exit::Exit;
+use crate::{exit::Exit, say};
 use checks::Check;
 
 /// Load an HTTP server: a closed loop over HTTP/1.1.
@@ -91,7 +91,7 @@ pub fn run(args: Args) -> Exit {
     match measure(&args) {
         Ok((plan, outcome)) => report(&args, &plan, &outcome),
         Err(Failure { message, exit }) => {
-            eprintln!("drom load: {message}");
+            say::line(format!("drom load: {message}"));
             exit
         }
     }
@@ -167,13 +167,14 @@ fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Exit {
         let width = super::report::style().width;
         text::render(&args.url, plan, outcome, &checks, (text::Paint::for_stdout(), width))
     };
-    if let Err(error) = print(&text) {
-        eprintln!("drom load: cannot print the result: {error}");
+    let said = if args.json { say::result(&text) } else { say::words(&text) };
+    if let Err(error) = said {
+        say::line(format!("drom load: cannot print the result: {error}"));
         return Exit::Failed;
     }
     let exit = exit(outcome, &checks);
     if exit == Exit::Failed {
-        eprintln!("drom load: {}", no_answer(outcome));
+        say::line(format!("drom load: {}", no_answer(outcome)));
     }
     exit
 }
@@ -188,16 +189,6 @@ fn no_answer(outcome: &Outcome) -> String {
         "not one complete answer came: {failed} requests failed{kinds}, {waiting} were still \
          waiting at the end"
     )
-}
-
-/// `print!` would panic when the reader has gone away (`| head`).
-fn print(text: &str) -> std::io::Result<()> {
-    use std::io::Write;
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error),
-        _ => Ok(()),
-    }
 }
 
 fn exit(outcome: &Outcome, checks: &[Check]) -> Exit {

@@ -2,10 +2,14 @@
 
 use std::{io::IsTerminal, path::PathBuf};
 
-use drom_report::{Style, format};
+use drom_report::{Style, format, runs};
 use drom_store::{Error, Run};
 
-use crate::{exit::Exit, verbs::compare::out};
+use crate::{
+    exit::Exit,
+    say,
+    verbs::compare::{out, unwritable},
+};
 
 /// List the runs that were kept, or render one of them again.
 #[derive(clap::Args)]
@@ -16,14 +20,14 @@ pub struct Args {
     /// Write the page here.
     #[arg(long, value_name = "FILE", requires = "run")]
     html: Option<PathBuf>,
-    /// Everything, for a program.
-    #[arg(long, requires = "run", conflicts_with_all = ["csv", "markdown"])]
+    /// Everything, or the list, for a program.
+    #[arg(long, conflicts_with_all = ["csv", "markdown"])]
     json: bool,
-    /// One row per slice.
-    #[arg(long, requires = "run", conflicts_with = "markdown")]
+    /// One row per slice, or per run of the list.
+    #[arg(long, conflicts_with = "markdown")]
     csv: bool,
     /// Tables for a page.
-    #[arg(long, requires = "run")]
+    #[arg(long)]
     markdown: bool,
     /// Where runs are kept (default: $DROM_RUNS, or runs/).
     #[arg(long, value_name = "DIR")]
@@ -33,18 +37,19 @@ pub struct Args {
 const EXAMPLES: &str = "Examples:
   drom report                                  what is there
   drom report ladder-2026 --html ladder.html   the page again
-  drom report ladder-2026 --csv > slices.csv";
+  drom report ladder-2026 --csv > slices.csv
+  drom report --json | jq -r '.runs[].name'";
 
 pub fn run(args: Args) -> Exit {
     let root = args.root.clone().unwrap_or_else(drom_store::root);
     let done = match &args.run {
-        None => list(&root),
+        None => list(&args, &root),
         Some(name) => Run::find(&root, name).and_then(|run| render(&args, &run)),
     };
     match done {
         Ok(()) => Exit::Done,
         Err(error) => {
-            eprintln!("drom report: {error}");
+            say::line(format!("drom report: {error}"));
             Exit::Failed
         }
     }
@@ -57,6 +62,7 @@ pub fn style() -> Style {
     Style {
         colours: is_terminal && !refused,
         width: columns(libc::STDOUT_FILENO).filter(|_| is_terminal),
+        ascii: !say::has_utf8(),
     }
 }
 
@@ -85,9 +91,15 @@ fn render(args: &Args, run: &Run) -> Result<(), Error> {
     }
 }
 
-fn list(root: &std::path::Path) -> Result<(), Error> {
+fn list(args: &Args, root: &std::path::Path) -> Result<(), Error> {
     let (runs, damaged) = drom_store::list(root)?;
-    damaged.iter().for_each(|error| eprintln!("drom report: {error}"));
+    if args.json {
+        return out(&runs::json(&runs, &damaged));
+    }
+    damaged.iter().for_each(|error| say::line(format!("drom report: {error}")));
+    if args.csv || args.markdown {
+        return out(&if args.csv { runs::csv(&runs) } else { runs::markdown(&runs) });
+    }
     if runs.is_empty() {
         return out(&format!(
             "no runs in {}; `drom compare PLAN.toml` makes one\n",
@@ -96,11 +108,9 @@ fn list(root: &std::path::Path) -> Result<(), Error> {
     }
     let width = runs.iter().map(|run| run.name.len()).max().unwrap_or(0);
     for run in runs {
-        let state = match &run.end {
-            None => " (cut off)",
-            Some(end) if end.interrupted => " (stopped)",
-            Some(end) if end.failed => " (failed)",
-            Some(_) => "",
+        let state = match runs::state(&run) {
+            "done" => String::new(),
+            state => format!(" ({state})"),
         };
         let dropped = match run.dropped {
             0 => String::new(),
@@ -116,7 +126,8 @@ fn list(root: &std::path::Path) -> Result<(), Error> {
         let room = style().width.map(|columns| {
             columns.saturating_sub(line.chars().count() + 2 + marks.chars().count())
         });
-        out(&format!("{line}  {}{marks}\n", shortened(&run.manifest.title, room)))?;
+        let line = format!("{line}  {}{marks}\n", shortened(&run.manifest.title, room));
+        say::words(&line).map_err(unwritable)?;
     }
     Ok(())
 }

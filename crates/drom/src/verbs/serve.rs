@@ -12,7 +12,7 @@ use std::{
 use drom_observe::clock;
 use drom_serve::config::{Config, Options};
 
-use crate::exit::Exit;
+use crate::{exit::Exit, say};
 
 /// Serve Perl web code: CGI, PerlRun, Registry, mod_perl handlers, and files.
 #[derive(clap::Args)]
@@ -61,13 +61,13 @@ const AS_ROOT: &str =
 
 pub fn run(args: Args) -> Exit {
     if args.dir.is_none() && args.file.is_none() {
-        eprintln!("drom serve: name a folder to serve, or a configuration with -f FILE");
+        say::line("drom serve: name a folder to serve, or a configuration with -f FILE");
         return Exit::Usage;
     }
     let config = match read(&args, true) {
         Ok(config) => config,
         Err(text) => {
-            eprintln!("{text}");
+            say::line(text);
             return Exit::Usage;
         }
     };
@@ -84,10 +84,10 @@ pub fn run(args: Args) -> Exit {
 fn test(config: &Config) -> Exit {
     let missing = config.missing_log_folders();
     if missing.is_empty() {
-        eprintln!("Syntax OK");
+        say::line("Syntax OK");
         return Exit::Done;
     }
-    missing.iter().for_each(|error| eprintln!("{error}"));
+    missing.iter().for_each(say::line);
     Exit::Usage
 }
 
@@ -102,10 +102,9 @@ fn serve(args: Args, first: Config) -> Exit {
     };
     let mut announce = |addresses: &[SocketAddr]| {
         for address in addresses {
-            println!("listening on http://{address}");
+            // A server serves, whether anybody reads this or not.
+            let _ = say::result(&format!("listening on http://{address}\n"));
         }
-        // Somebody may wait for the line through a pipe.
-        let _ = std::io::stdout().flush();
         if as_root {
             tell_both(AS_ROOT, terminal.as_ref());
         }
@@ -126,8 +125,7 @@ fn serve(args: Args, first: Config) -> Exit {
 
 /// To standard error, and to what it was at the start when that is something else.
 fn tell_both(text: &str, terminal: Option<&File>) {
-    // A log that cannot be written has nowhere to complain.
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    say::part(text);
     let Some(mut terminal) = terminal else { return };
     let place = |file: &File| file.metadata().map(|m| (m.dev(), m.ino())).ok();
     let now = std::io::stderr().as_fd().try_clone_to_owned().map(File::from);
@@ -166,7 +164,7 @@ fn from_file(file: &Path, options: &Options, show_notices: bool) -> Result<Confi
     let (config, notices) = Config::from_file(file, options)
         .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     if show_notices {
-        notices.iter().for_each(|notice| eprintln!("{notice}"));
+        notices.iter().for_each(say::line);
     }
     Ok(config)
 }
@@ -174,19 +172,22 @@ fn from_file(file: &Path, options: &Options, show_notices: bool) -> Result<Confi
 /// Sends HUP to the process of the PidFile and waits for what it writes.
 fn reload(config: &Config) -> Exit {
     let Some(pid_file) = &config.server.pid_file else {
-        eprintln!("drom serve: --reload needs a PidFile in the configuration, or --pid-file");
+        say::line("drom serve: --reload needs a PidFile in the configuration, or --pid-file");
         return Exit::Usage;
     };
     let pid = std::fs::read_to_string(pid_file).ok().and_then(|t| t.trim().parse::<i32>().ok());
     let Some(pid) = pid else {
-        eprintln!("drom serve: no server runs here: {} cannot be read", pid_file.display());
+        say::line(format!(
+            "drom serve: no server runs here: {} cannot be read",
+            pid_file.display()
+        ));
         return Exit::Failed;
     };
     let status = drom_serve::reload_status_file(pid_file);
     let before = std::fs::read_to_string(&status).unwrap_or_default();
     // SAFETY: no pointers.
     if unsafe { libc::kill(pid, libc::SIGHUP) } != 0 {
-        eprintln!("drom serve: process {pid}: {}", std::io::Error::last_os_error());
+        say::line(format!("drom serve: process {pid}: {}", std::io::Error::last_os_error()));
         return Exit::Failed;
     }
     let until = clock::now() + RELOAD_WAIT;
@@ -197,16 +198,19 @@ fn reload(config: &Config) -> Exit {
         }
         clock::sleep(Duration::from_millis(20));
     }
-    eprintln!("drom serve: the server did not say within {} s how it went", RELOAD_WAIT.as_secs());
+    say::line(format!(
+        "drom serve: the server did not say within {} s how it went",
+        RELOAD_WAIT.as_secs()
+    ));
     Exit::Failed
 }
 
 fn tell(outcome: &str) -> Exit {
     if outcome == "done" {
-        eprintln!("reloaded");
+        say::line("reloaded");
         return Exit::Done;
     }
-    eprintln!("reload {outcome}\nThe old code keeps serving.");
+    say::line(format!("reload {outcome}\nThe old code keeps serving."));
     Exit::Failed
 }
 

@@ -4,14 +4,43 @@ use std::path::Path;
 
 use drom_compare::{GroupPreview, Plan, Preview};
 use drom_report::format;
+use serde_json::json;
 
 /// Earlier runs that are looked at.
 const RUNS_MOST: usize = 10;
 
+/// From the runs below `root`.
+pub fn of(plan: &Plan, root: &Path) -> Preview {
+    drom_compare::preview(plan, &drom_store::earlier(root, &plan.name, RUNS_MOST))
+}
+
+/// For a program; a half-width is a ratio minus one, `null` where no earlier run tells it.
+pub fn json(plan: &Plan, preview: &Preview) -> String {
+    let both = |least, most| json!({ "least": least, "most": most });
+    let group = |group: &GroupPreview| {
+        json!({
+            "name": group.name,
+            "contestants": group.contestants,
+            "earlier_blocks": group.earlier_blocks,
+            "half_width_after": group.half_width.map(|(least, most)| both(least, most)),
+        })
+    };
+    let groups: Vec<_> = preview.groups.iter().map(group).collect();
+    let value = json!({
+        "schema": "drom.preview/1",
+        "plan": plan.name,
+        "cells": preview.cells,
+        "blocks": { "least": preview.blocks.0, "most": preview.blocks.1 },
+        "duration_s": both(preview.duration_s.0, preview.duration_s.1),
+        "budget_s": preview.budget_s,
+        "groups": groups,
+    });
+    serde_json::to_string_pretty(&value).expect("plain data is always JSON") + "\n"
+}
+
 /// Some lines, each with its end.
-pub fn lines(plan: &Plan, root: &Path) -> String {
-    let preview = drom_compare::preview(plan, &drom_store::earlier(root, &plan.name, RUNS_MOST));
-    let mut text = format!("plan: {}\n", whole(&preview));
+pub fn lines(preview: &Preview) -> String {
+    let mut text = format!("plan: {}\n", whole(preview));
     for group in &preview.groups {
         text += &format!("plan: {}: {}\n", group.name, precision(group, preview.blocks));
     }

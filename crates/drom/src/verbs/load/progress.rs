@@ -1,10 +1,11 @@
 //! One line on the terminal that tells how the run comes on; nothing when stderr is no terminal.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 use drom_load::Progress;
 
 use super::text::{count, si_count};
+use crate::say;
 
 /// The line; it is overwritten each second and wiped at the end.
 pub struct Line {
@@ -20,20 +21,14 @@ impl Line {
     pub fn show(&mut self, now: &Progress) {
         if self.wanted {
             self.shown = true;
-            self.write(&format!("\r\x1b[K{}", sentence(now)));
+            say::part(format!("\r\x1b[K{}", sentence(now)));
         }
     }
 
     pub fn clear(&mut self) {
         if self.shown {
-            self.write("\r\x1b[K");
+            say::part("\r\x1b[K");
         }
-    }
-
-    /// A terminal that went away is no reason to stop measuring.
-    fn write(&self, text: &str) {
-        let mut stderr = std::io::stderr().lock();
-        let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
     }
 }
 

@@ -49,6 +49,10 @@ pub fn render(
     (paint, width): (Paint, Option<usize>),
 ) -> String {
     let mut lines = heading(url, plan, outcome, paint);
+    if nothing(outcome) {
+        lines.push(row(paint, "Rate", "nothing was measured"));
+        return lines.iter().map(|line| format!("{}\n", line.trim_end())).collect();
+    }
     lines.push(String::new());
     lines.extend(rates(plan, outcome, paint));
     lines.push(String::new());
@@ -101,10 +105,11 @@ fn heading(url: &str, plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<Strin
             format!("after {length} of warm-up ({} requests)", count(requests))
         }
     };
-    let nothing = outcome.interrupted && outcome.duration.is_zero();
     let stopped = if outcome.interrupted { ", stopped early" } else { "" };
     let window = match count(outcome.warmup_requests) {
-        requests if nothing => format!("none: stopped in the warm-up ({requests} requests)"),
+        requests if nothing(outcome) => {
+            format!("none: stopped in the warm-up ({requests} requests)")
+        }
         _ => format!("{length}{stopped}, {warmup}"),
     };
     vec![
@@ -112,6 +117,11 @@ fn heading(url: &str, plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<Strin
         row(paint, "Load", &format!("{connections}, {threads}, {reuse}; {}", outcome.engine)),
         row(paint, "Window", &window),
     ]
+}
+
+/// Stopped before the window opened.
+fn nothing(outcome: &Outcome) -> bool {
+    outcome.interrupted && outcome.duration.is_zero()
 }
 
 fn rates(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {

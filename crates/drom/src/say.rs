@@ -1,0 +1,47 @@
+//! Words for whoever looks on: the only place that writes to the two standard streams. What cannot
+//! be said on standard error is not said and changes nothing: no run ends for want of a reader.
+//! Results on standard output are another thing: who asked for them must know.
+
+use std::{
+    fmt::Display,
+    io::{self, Write},
+};
+
+/// A line of news or an error, on standard error.
+pub fn line(words: impl Display) {
+    part(format!("{words}\n"));
+}
+
+/// The same without the line's end.
+pub fn part(words: impl Display) {
+    let mut stderr = io::stderr().lock();
+    // Closed, full, or read by nobody any more.
+    let words = in_locale(&words.to_string());
+    let _ = stderr.write_all(words.as_bytes()).and_then(|()| stderr.flush());
+}
+
+/// A result for people, on standard output.
+pub fn words(text: &str) -> io::Result<()> {
+    result(&in_locale(text))
+}
+
+fn in_locale(text: &str) -> String {
+    if has_utf8() { text.to_owned() } else { drom_report::format::ascii(text) }
+}
+
+/// Whether the locale that letters are shown in is one of UTF-8.
+pub fn has_utf8() -> bool {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
+    let locale = locale.to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+/// A result, on standard output. A reader that went away (`| head`) is no error.
+pub fn result(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
