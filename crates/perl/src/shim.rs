@@ -98,6 +98,7 @@ pub struct Shim {
     pub after_fork: unsafe extern "C" fn(),
     pub interrupt: unsafe extern "C" fn(),
     pub position: unsafe extern "C" fn(*mut u8, usize) -> usize,
+    pub version: unsafe extern "C" fn() -> *const c_char,
     pub refuse: unsafe extern "C" fn(c_int) -> c_int,
     pub zygote: unsafe extern "C" fn(
         c_int,
@@ -137,6 +138,7 @@ impl Shim {
                 after_fork: symbol(handle, c"drom_after_fork")?,
                 interrupt: symbol(handle, c"drom_interrupt")?,
                 position: symbol(handle, c"drom_position")?,
+                version: symbol(handle, c"drom_version")?,
                 refuse: symbol(handle, c"drom_refuse")?,
                 zygote: symbol(handle, c"drom_zygote")?,
             })))
