@@ -13,13 +13,17 @@ mod engine;
 mod environment;
 pub mod error_page;
 pub mod files;
+mod generation;
 pub mod http;
+mod loading;
 pub mod log;
 mod lost;
 pub mod map;
 mod master;
+mod outcome;
 mod output;
 mod perl_tier;
+mod pressure;
 mod request;
 mod scoreboard;
 mod script_headers;
@@ -29,7 +33,8 @@ mod sys;
 mod template;
 mod worker;
 
-pub use master::{ReadConfig, ServeError, reload_status_file, run};
+pub use master::{ReadConfig, ServeError, run};
+pub use outcome::{Heard, heard};
 
 /// Workers that accept: one a core, no more than there are workers. More would only spread connections over
 /// processes that wait for each other's core.

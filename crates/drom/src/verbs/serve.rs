@@ -13,7 +13,10 @@ use std::{
 };
 
 use drom_observe::clock;
-use drom_serve::config::{Config, Options};
+use drom_serve::{
+    Heard,
+    config::{Config, Options},
+};
 
 use crate::exit::Exit;
 
@@ -58,6 +61,9 @@ Signals: HUP loads again, TERM and INT finish what runs and end.";
 
 /// How long `--reload` waits for the new code.
 const RELOAD_WAIT: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
+/// So many looks in a row for a file that is not there: the server could not make it.
+const MISSED_MAX: u32 = 50;
 
 pub fn run(args: Args) -> Exit {
     if args.dir.is_none() && args.file.is_none() {
@@ -177,28 +183,50 @@ fn reload(config: &Config) -> Exit {
         eprintln!("drom serve: no server runs here: {} cannot be read", pid_file.display());
         return Exit::Failed;
     };
-    let status = drom_serve::reload_status_file(pid_file);
-    let before = std::fs::read_to_string(&status).unwrap_or_default();
+    let asked_ns = clock::monotonic_ns();
     // SAFETY: no pointers.
     if unsafe { libc::kill(pid, libc::SIGHUP) } != 0 {
         eprintln!("drom serve: process {pid}: {}", std::io::Error::last_os_error());
         return Exit::Failed;
     }
-    let until = clock::now() + RELOAD_WAIT;
-    while clock::now() < until {
-        let now = std::fs::read_to_string(&status).unwrap_or_default();
-        if now != before && now.ends_with('\n') {
-            return tell(now.split_once(' ').map_or("", |(_, outcome)| outcome.trim_end()));
+    match outcome(pid_file, pid, asked_ns) {
+        Ok(outcome) => tell(&outcome),
+        Err(text) => {
+            eprintln!("drom serve: {text}");
+            Exit::Failed
         }
-        clock::sleep(Duration::from_millis(20));
     }
-    eprintln!("drom serve: the server did not say within {} s how it went", RELOAD_WAIT.as_secs());
-    Exit::Failed
+}
+
+/// What the server says of the first load that begins after it was asked for.
+fn outcome(pid_file: &Path, pid: i32, asked_ns: u64) -> Result<String, String> {
+    let until = clock::now() + RELOAD_WAIT;
+    let mut missed = 0;
+    while clock::now() < until {
+        missed = match drom_serve::heard(pid_file, asked_ns) {
+            Heard::Outcome(text) => return Ok(text),
+            Heard::Nothing => 0,
+            Heard::Nowhere => missed + 1,
+        };
+        // SAFETY: no pointers; signal 0 only asks.
+        if unsafe { libc::kill(pid, 0) } != 0 {
+            return Err(format!("the server (process {pid}) ended"));
+        }
+        if missed > MISSED_MAX {
+            return Err("the server cannot write how it goes beside its PidFile; it is in the \
+                error log"
+                .to_owned());
+        }
+        clock::sleep(LOOK);
+    }
+    Err(format!("the server did not say within {} s how it went", RELOAD_WAIT.as_secs()))
 }
 
 fn tell(outcome: &str) -> Exit {
-    if outcome == "done" {
+    let (first, rest) = outcome.split_once('\n').unwrap_or((outcome, ""));
+    if first == "done" {
         eprintln!("reloaded");
+        rest.lines().for_each(|warning| eprintln!("warning: {warning}"));
         return Exit::Done;
     }
     eprintln!("reload {outcome}\nThe old code keeps serving.");
