@@ -133,7 +133,7 @@ fn workers_that_served_before_they_crashed_are_replaced_at_once() {
     server.put("perl/crash.pl", "kill 11, $$; sleep 60;\n");
     let before = Instant::now();
     let crash = || {
-        for _ in 0..30 {
+        for _ in 0..60 {
             assert_eq!(server.get("/registry/crash.pl").status, 500);
         }
     };
@@ -142,8 +142,8 @@ fn workers_that_served_before_they_crashed_are_replaced_at_once() {
         scope.spawn(crash);
     });
     assert_eq!(version(&server), "1");
-    // With a second's pause after the tenth, and after every one or two then, it would be 25 s.
-    assert!(before.elapsed() < Duration::from_secs(12), "{:?}", before.elapsed());
+    // With pauses of a second, after the tenth and after every few then, it would be half a minute.
+    assert!(before.elapsed() < Duration::from_secs(15), "{:?}", before.elapsed());
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub struct Worker {
 const CLOSED_NS: u64 = 1_000_000_000;
 /// A template that was killed between a fork and the word about it: the worker says who it is
 /// within this time.
-const UNTOLD_NS: u64 = 1_000_000_000;
+const UNTOLD_NS: u64 = 10_000_000_000;
 
 impl Generation {
     pub fn new(number: u32, site: Box<Site>, error_log: Option<File>) -> Self {

@@ -406,7 +406,9 @@ impl Master {
             log_death(&generation.site, line, pid, status);
         }
         lost::log(&generation.site, line, pid as u32);
-        if failed {
+        if failed && pid == 0 {
+            self.hold_until_ns = clock::monotonic_ns() + QUICK_NS; // it could not be forked
+        } else if failed {
             self.note_end(worker.is_some_and(|worker| ended_quickly(&worker, line)));
         }
         line.clear();
@@ -816,7 +818,7 @@ fn during(text: &str, loads: &str) -> String {
     }
 }
 
-/// Without having served anything, soon after its start (or it could not be started).
+/// Without having served anything, soon after its start.
 fn ended_quickly(worker: &Worker, line: &Slot) -> bool {
     let served = line.requests.load(Relaxed) > 0;
     !served && clock::monotonic_ns() - worker.started_ns < QUICK_NS
