@@ -259,7 +259,9 @@ fn without_libperl(config: &str) -> Option<(std::process::Child, String, tempfil
     std::fs::write(&script, "#!/usr/bin/perl\nprint \"Content-type: x/y\\n\\nran\\n\";\n").unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     std::fs::write(dir.path().join("a.html"), "file").unwrap();
-    let text = format!("Listen 127.0.0.1:0\nDocumentRoot {{}}\nErrorLog {{}}/log\n{config}");
+    // Only root can make such a world.
+    let base = "User nobody\nGroup nogroup\nListen 127.0.0.1:0\nDocumentRoot {}\nErrorLog {}/log\n";
+    let text = format!("{base}{config}");
     let text = text.replace("{}", dir.path().to_str().unwrap());
     std::fs::write(dir.path().join("c.conf"), text).unwrap();
     let mut child = Command::new("unshare")

@@ -23,6 +23,7 @@ mod master;
 mod outcome;
 mod output;
 mod perl_tier;
+mod pid_file;
 mod pressure;
 mod request;
 mod scoreboard;
@@ -35,6 +36,7 @@ mod worker;
 
 pub use master::{ReadConfig, ServeError, run};
 pub use outcome::{Heard, heard};
+pub use sys::is_root;
 
 /// Workers that accept: one a core, no more than there are workers. More would only spread connections over
 /// processes that wait for each other's core.

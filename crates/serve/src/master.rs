@@ -5,9 +5,9 @@
 //! drain. When to load is decided in `loading`.
 
 use std::{
-    net::{SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
     os::fd::{AsFd, AsRawFd, OwnedFd},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::Ordering::Relaxed,
     time::Duration,
 };
@@ -20,6 +20,7 @@ use crate::{
     generation::{Fixed, Generation, Worker},
     loading::{Loading, Step},
     lost, outcome,
+    pid_file::{PidFile, Refusal},
     pressure::Pressure,
     scoreboard::{Scoreboard, Slot, State},
     site::{self, Site},
@@ -46,6 +47,8 @@ pub enum ServeError {
     Types(PathBuf, std::io::Error),
     #[error("cannot write the PidFile {0}: {1}")]
     PidFile(PathBuf, std::io::Error),
+    #[error("process {1} runs already and has the PidFile {0}: stop it, or name another PidFile")]
+    Running(PathBuf, u32),
     #[error("there is no user or group called {0} (User, Group)")]
     Identity(String),
     #[error("{0}: {1}")]
@@ -100,7 +103,7 @@ struct Master {
     deserted: bool,
     /// Why the server cannot begin to serve.
     failure: Option<ServeError>,
-    pid_file: Option<PathBuf>,
+    pid_file: Option<PidFile>,
     outcomes: Option<outcome::Board>,
 }
 
@@ -131,7 +134,7 @@ impl Master {
         let board = Scoreboard::new(slots).map_err(system("no memory for the scoreboard"))?;
         let mut listeners = Vec::new();
         for address in &config.listen {
-            listeners.push(listen(*address, config.server.listen_backlog)?);
+            listeners.push(listen(*address, config)?);
         }
         let pair = |nonblocking| sys::message_pair(nonblocking).map_err(system("no socket pair"));
         let lifeline = sys::pipe(0).map_err(system("no pipe"))?;
@@ -143,7 +146,7 @@ impl Master {
             libc::SIGUSR1,
             libc::SIGQUIT,
         ]);
-        let pid_file = config.server.pid_file.clone();
+        let pid_file = config.server.pid_file.as_deref().map(write_pid_file).transpose()?;
         Ok(Self {
             read_config,
             board,
@@ -171,7 +174,7 @@ impl Master {
             announced: false,
             deserted: false,
             failure: None,
-            outcomes: pid_file.as_deref().map(outcome::Board::new),
+            outcomes: pid_file.as_ref().map(|file| outcome::Board::new(file.path())),
             pid_file,
         })
     }
@@ -182,7 +185,8 @@ impl Master {
         sys::scratch_folder();
         sys::raise_descriptor_limit();
         sys::adopt_orphans();
-        self.write_pid_file()?;
+        // Who asks for a reload is told when there is no room for the outcome.
+        let _ = self.outcomes.as_mut().map(outcome::Board::prepare);
         self.load_began_ns = clock::monotonic_ns();
         self.loading.begin(self.load_began_ns);
         // The error log is opened for the generation, and scripts of the spawner write there too.
@@ -771,21 +775,16 @@ impl Master {
             clock::sleep(Duration::from_millis(10));
         }
         end_orphans();
-        if let Some(path) = &self.pid_file {
-            // A file that somebody removed already is as good.
-            let _ = std::fs::remove_file(path);
-        }
         self.outcomes.iter().for_each(outcome::Board::remove);
+        self.pid_file = None;
     }
+}
 
-    fn write_pid_file(&mut self) -> Result<(), ServeError> {
-        let Some(path) = &self.pid_file else { return Ok(()) };
-        std::fs::write(path, format!("{}\n", std::process::id()))
-            .map_err(|e| ServeError::PidFile(path.clone(), e))?;
-        // Who asks for a reload is told when there is no room for the outcome.
-        let _ = self.outcomes.as_mut().map(outcome::Board::prepare);
-        Ok(())
-    }
+fn write_pid_file(path: &Path) -> Result<PidFile, ServeError> {
+    PidFile::write(path).map_err(|refusal| match refusal {
+        Refusal::Taken(pid) => ServeError::Running(path.to_owned(), pid),
+        Refusal::Unwritable(e) => ServeError::PidFile(path.to_owned(), e),
+    })
 }
 
 /// What scripts started and left behind came to this process, the subreaper. A program that means
@@ -838,8 +837,11 @@ fn log_death(site: &Site, line: &Slot, pid: i32, status: i32) {
     site.log_error(LogLevel::Error, None, "core", &text);
 }
 
-fn listen(address: SocketAddr, backlog: u32) -> Result<(SocketAddr, TcpListener), ServeError> {
-    let listener = sys::listen(address, backlog).map_err(|e| {
+fn listen(address: SocketAddr, config: &Config) -> Result<(SocketAddr, TcpListener), ServeError> {
+    let every_v4 = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
+    let only_v6 = config.listen.contains(&every_v4);
+    let backlog = config.server.listen_backlog;
+    let listener = sys::listen(address, only_v6, backlog).map_err(|e| {
         let hint = match e.kind() {
             std::io::ErrorKind::AddrInUse => {
                 "; another server uses it, or choose one with --listen"

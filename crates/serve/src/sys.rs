@@ -494,7 +494,9 @@ pub fn socket_address(storage: &libc::sockaddr_storage) -> std::net::SocketAddr 
         libc::AF_INET6 => {
             // SAFETY: the family says that this is a sockaddr_in6.
             let v6 = unsafe { &*at.cast::<libc::sockaddr_in6>() };
-            SocketAddr::new(Ipv6Addr::from(v6.sin6_addr.s6_addr).into(), u16::from_be(v6.sin6_port))
+            // A client that speaks IPv4 to a socket for both is written as it writes itself.
+            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr).to_canonical();
+            SocketAddr::new(ip, u16::from_be(v6.sin6_port))
         }
         libc::AF_INET => {
             // SAFETY: the family says that this is a sockaddr_in.
@@ -545,13 +547,28 @@ pub fn has_unread(fd: RawFd) -> bool {
     unsafe { libc::ioctl(fd, libc::FIONREAD, &raw mut count) == 0 && count > 0 }
 }
 
-/// A listening socket; the address is free again at once after a restart.
-pub fn listen(address: std::net::SocketAddr, backlog: u32) -> io::Result<std::net::TcpListener> {
+/// Whether the machine speaks IPv6.
+pub fn has_ipv6() -> bool {
+    // SAFETY: no pointers; the descriptor is new.
+    unsafe { owned(libc::socket(libc::AF_INET6, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0)) }
+        .is_ok()
+}
+
+/// A listening socket; the address is free again at once after a restart. One of IPv6 for every
+/// address takes IPv4 as well, unless `only_v6`.
+pub fn listen(
+    address: std::net::SocketAddr,
+    only_v6: bool,
+    backlog: u32,
+) -> io::Result<std::net::TcpListener> {
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no pointers; the descriptor is new.
     let fd = unsafe { owned(libc::socket(family, kind, 0))? };
     set_option(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1);
+    if address.is_ipv6() {
+        set_option(fd.as_raw_fd(), libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, i32::from(only_v6));
+    }
     if address.ip().is_loopback() {
         pace_nothing(fd.as_raw_fd());
     }
@@ -600,8 +617,13 @@ fn bind(fd: RawFd, address: std::net::SocketAddr) -> io::Result<()> {
 
 // ---- who and how much ----------------------------------------------------------------------------
 
-/// The user and group to serve as; nothing to do without them or without root. The error is the name that
-/// nobody has.
+pub fn is_root() -> bool {
+    // SAFETY: no pointers.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// The user and group to serve as; nothing to do without them or without root. A group alone is
+/// root's. The error is the name that nobody has.
 ///
 /// A child asks: name services load libraries into the process that asks them (systemd's, and what
 /// it needs), and from then on each fork would copy ten mappings more.
@@ -609,11 +631,10 @@ pub fn identity(
     user: Option<&str>,
     group: Option<&str>,
 ) -> Result<Option<crate::template::Identity>, String> {
-    // SAFETY: no pointers.
-    if unsafe { libc::geteuid() } != 0 {
+    if !is_root() {
         return Ok(None);
     }
-    let Some(name) = user else { return Ok(None) };
+    let Some(name) = user.or(group.map(|_| "#0")) else { return Ok(None) };
     let answer = ask_in_child(|| match look_up(name, group) {
         Ok(found) => found.iter().map(|id| format!("{id} ")).collect(),
         Err(name) => format!("?{name}"),

@@ -4,10 +4,7 @@ use std::{
     fs::File,
     io::Write,
     net::SocketAddr,
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::fs::MetadataExt,
-    },
+    os::{fd::AsFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -59,11 +56,14 @@ Examples:
 
 Signals: HUP loads again, TERM and INT finish what runs and end.";
 
-/// How long `--reload` waits for the new code.
-const RELOAD_WAIT: Duration = Duration::from_secs(60);
+/// How long `--reload` waits for the new code. Code that hangs is given up by then.
+const RELOAD_WAIT: Duration = Duration::from_secs(70);
 const LOOK: Duration = Duration::from_millis(20);
 /// So many looks in a row for a file that is not there: the server could not make it.
 const MISSED_MAX: u32 = 50;
+
+const AS_ROOT: &str =
+    "drom serve: warning: started by root, and no User is set: all scripts run as root\n";
 
 pub fn run(args: Args) -> Exit {
     if args.dir.is_none() && args.file.is_none() {
@@ -99,7 +99,8 @@ fn test(config: &Config) -> Exit {
 
 fn serve(args: Args, first: Config) -> Exit {
     // Standard error becomes the error log; who starts a server looks at the terminal.
-    let terminal = std::io::stderr().as_fd().try_clone_to_owned().ok();
+    let terminal = std::io::stderr().as_fd().try_clone_to_owned().map(File::from).ok();
+    let as_root = drom_serve::is_root() && first.server.user.is_none();
     let mut first = Some(first);
     let read_config = move || match first.take() {
         Some(config) => Ok(config),
@@ -111,11 +112,14 @@ fn serve(args: Args, first: Config) -> Exit {
         }
         // Somebody may wait for the line through a pipe.
         let _ = std::io::stdout().flush();
+        if as_root {
+            tell_both(AS_ROOT, terminal.as_ref());
+        }
     };
     match drom_serve::run(Box::new(read_config), &mut announce) {
         Ok(()) => Exit::Done,
         Err(e) => {
-            tell_both(&format!("drom serve: {e}\n"), terminal);
+            tell_both(&format!("drom serve: {e}\n"), terminal.as_ref());
             match e {
                 drom_serve::ServeError::Config(_) | drom_serve::ServeError::Identity(_) => {
                     Exit::Usage
@@ -127,14 +131,14 @@ fn serve(args: Args, first: Config) -> Exit {
 }
 
 /// To standard error, and to what it was at the start when that is something else.
-fn tell_both(text: &str, terminal: Option<OwnedFd>) {
+fn tell_both(text: &str, terminal: Option<&File>) {
     eprint!("{text}");
-    let Some(terminal) = terminal.map(File::from) else { return };
+    let Some(mut terminal) = terminal else { return };
     let place = |file: &File| file.metadata().map(|m| (m.dev(), m.ino())).ok();
     let now = std::io::stderr().as_fd().try_clone_to_owned().map(File::from);
-    if now.is_ok_and(|now| place(&now) != place(&terminal)) {
+    if now.is_ok_and(|now| place(&now) != place(terminal)) {
         // A terminal that is gone needs no words.
-        let _ = (&terminal).write_all(text.as_bytes());
+        let _ = terminal.write_all(text.as_bytes());
     }
 }
 

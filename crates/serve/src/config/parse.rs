@@ -141,6 +141,9 @@ struct Parser<'a> {
     config_dir: PathBuf,
 }
 
+/// Some editors begin a file with it.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 impl Parser<'_> {
     fn file(&mut self, path: &Path) {
         let text = match self.source.read(path) {
@@ -150,7 +153,7 @@ impl Parser<'_> {
         let outer = self.place.clone();
         let open_before = self.stack.len();
         self.place = Place { file: Arc::new(path.to_path_buf()), line: 0 };
-        for line in lexer::lines(&text) {
+        for line in lexer::lines(text.trim_start_matches(BYTE_ORDER_MARK)) {
             self.place.line = line.number;
             self.line(&line.text);
         }

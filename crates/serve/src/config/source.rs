@@ -26,6 +26,10 @@ pub trait Source {
     fn has_group(&self, _name: &str) -> bool {
         true
     }
+    /// Whether the machine speaks IPv6.
+    fn has_ipv6(&self) -> bool {
+        true
+    }
 }
 
 /// The disk and environment of this process.
@@ -60,6 +64,10 @@ impl Source for RealSource {
 
     fn has_group(&self, name: &str) -> bool {
         crate::sys::has_group(name)
+    }
+
+    fn has_ipv6(&self) -> bool {
+        crate::sys::has_ipv6()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Directives about the server as a whole: addresses, processes, connections, limits, logs,
 //! identity.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use super::Context::{Both, Server};
@@ -16,7 +17,8 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         "[address:]port",
         Server,
         "127.0.0.1:8080",
-        "An address to accept connections on; several are allowed.",
+        "An address to accept connections on; several are allowed. A port alone is every address \
+         of the machine, IPv6 and IPv4.",
         listen,
     ),
     set(
@@ -430,7 +432,13 @@ fn listen(cx: &mut Cx, args: &[String]) -> Result<(), String> {
     if args.get(1).is_some_and(|protocol| !protocol.eq_ignore_ascii_case("http")) {
         return Err(format!("the protocol \"{}\" is not supported; only http is", args[1]));
     }
-    let address = listen_address(&args[0])?;
+    // An IPv6 socket for every address takes IPv4 too.
+    let any = if cx.source.has_ipv6() {
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED)
+    } else {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED)
+    };
+    let address = listen_address(&args[0], any)?;
     if cx.listen.contains(&address) {
         return Err(format!("{address} is listened on already"));
     }

@@ -78,12 +78,13 @@ pub fn word<T: Copy>(text: &str, table: &[(&str, T)]) -> Result<T, String> {
 
 /// `[address:]port`; an address is a number, `*` or `localhost`: a name could change under a
 /// server.
-pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
+/// `any` stands for a port alone.
+pub fn listen_address(text: &str, any: IpAddr) -> Result<SocketAddr, String> {
     let (host, port) = text.rsplit_once(':').unwrap_or(("*", text));
     let port: u16 = port.parse().map_err(|_| format!("\"{port}\" must be a port number"))?;
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let ip = match host {
-        "*" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        "*" => any,
         "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
         _ => host.parse().map_err(|_| format!("\"{host}\" must be an IP address"))?,
     };
@@ -152,17 +153,19 @@ mod tests {
 
     #[test]
     fn listen_addresses() {
+        let any = IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED);
         for (text, want) in [
-            ("80", "0.0.0.0:80"),
-            ("*:80", "0.0.0.0:80"),
+            ("80", "[::]:80"),
+            ("*:80", "[::]:80"),
+            ("0.0.0.0:80", "0.0.0.0:80"),
             ("127.0.0.1:8080", "127.0.0.1:8080"),
             ("[::1]:81", "[::1]:81"),
             ("localhost:9", "127.0.0.1:9"),
         ] {
-            assert_eq!(listen_address(text).unwrap(), want.parse().unwrap());
+            assert_eq!(listen_address(text, any).unwrap(), want.parse().unwrap());
         }
-        assert!(listen_address("example.org:80").unwrap_err().contains("IP address"));
-        assert!(listen_address("99999").is_err());
+        assert!(listen_address("example.org:80", any).unwrap_err().contains("IP address"));
+        assert!(listen_address("99999", any).is_err());
     }
 
     #[test]
