@@ -29,6 +29,7 @@ fn build_shim(shim: &Path) -> Result<(), String> {
     let ccopts = embed("ccopts")?;
     let ldopts = embed("ldopts")?;
     let sources = [
+        "again.c",
         "children.c",
         "inc.c",
         "interp.c",
@@ -37,6 +38,7 @@ fn build_shim(shim: &Path) -> Result<(), String> {
         "pages.c",
         "request.c",
         "scarce.c",
+        "spoil.c",
         "table.c",
         "zygote.c",
     ];

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use drom_perl::zygote::{Job, Wait};
+use drom_perl::zygote::{Job, Runner, Wait};
 
 struct Loop {
     script: String,
@@ -12,7 +12,7 @@ struct Loop {
 }
 
 impl Wait for Loop {
-    fn next(&mut self) -> Option<Job> {
+    fn next(&mut self, _runner: Runner) -> Option<Job> {
         let count = self.left;
         let start = Instant::now();
         while self.left > 0 {
@@ -52,7 +52,7 @@ fn main() {
     let mut wait = Loop { script: args[1].clone(), left: args[2].parse().expect("a count") };
     match drom_perl::zygote::run(&[], &[], &args[3..], &mut wait) {
         // SAFETY: perl has ended and flushed; the parent's exit handlers are not this child's.
-        Ok(status) => unsafe { libc::_exit(status) },
+        Ok((status, _)) => unsafe { libc::_exit(status) },
         Err(why) => eprintln!("{why}"),
     }
 }

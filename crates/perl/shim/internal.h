@@ -8,6 +8,7 @@
 #include <perl.h>
 #include <XSUB.h>
 #include "shim.h"
+#include <setjmp.h>
 
 /* State of the one interpreter of this process. Perl's memory owns every SV here. */
 typedef struct {
@@ -59,6 +60,19 @@ void drom_env_fill(pTHX_ HV *env, uint64_t r);
 void drom_env_export(pTHX);
 
 void drom_few_pages(pTHX);
+
+void drom_again_begin(void);
+void drom_again_prepare(pTHX);
+jmp_buf *drom_again_point(void);
+void drom_again_image(void);
+void drom_look_at_signals(pTHX);
+
+extern int drom_is_spoiled;
+void drom_spoil(void);
+void drom_watch_ops(void);
+void drom_watch(pTHX);
+int drom_modules_are_harmless(pTHX);
+int drom_runner_spent(double *user, double *system);
 
 PerlInterpreter *drom_new_perl(void);
 int drom_folder(void);

@@ -163,4 +163,13 @@ DROM_EXPORT int drom_zygote(int argc, char **argv, char **env, const char *const
                             const char *const *inc, /* what @INC is to be; empty: libperl's own */
                             drom_cgi_next next, drom_cgi_loaded loaded, void *state);
 
+/* A child of the zygote that runs one script after another: see again.c. */
+DROM_EXPORT int drom_runner_is_possible(void); /* in the zygote */
+/* In a child just forked; 0: it cannot be one. It keeps the socket and closes all else. */
+DROM_EXPORT int drom_runner_begin(int socket, int number);
+DROM_EXPORT int drom_runner_socket(void);      /* where its jobs come from; -1: it is none */
+DROM_EXPORT int drom_runner_number(void);
+DROM_EXPORT int drom_runner_may_go_on(void);   /* after a script */
+DROM_EXPORT void drom_runner_go_on(void);      /* to `next`; returns when it cannot */
+
 #endif

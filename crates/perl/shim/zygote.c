@@ -88,6 +88,7 @@ static void prepare(pTHX)
     hv_clear(GvHVn(PL_envgv)); /* clears the C environment too */
     SvREFCNT_inc_simple_void(find_runcv(NULL)); /* else each child would free this BEGIN block */
     drom_few_pages(aTHX);
+    drom_again_prepare(aTHX);
 }
 
 static XSPROTO(xs_wait)
@@ -100,6 +101,10 @@ static XSPROTO(xs_wait)
         CLEAR_ERRSV();
     }
     prepare(aTHX);
+    jmp_buf *back = drom_again_point();
+    if (back && setjmp(*back) == 0)
+        drom_again_image();
+    /* Here a child is again that goes on to its next script. */
     if (!zygote.next(zygote.state, &job))
         _exit(0);
     become(aTHX_ &job);
@@ -180,6 +185,7 @@ static int must_clean(pTHX_ SV *sv, struct classes *without)
 static int nothing_to_clean(pTHX)
 {
     struct classes without = { { NULL }, 0 };
+    drom_look_at_signals(aTHX);
     if (PL_exitlistlen)
         return 0;
     for (SV *arena = PL_sv_arenaroot; arena; arena = MUTABLE_SV(SvANY(arena))) {
@@ -242,6 +248,7 @@ int drom_zygote(int argc, char **argv, char **env, const char *const *preload,
     if (!my_perl)
         return 1;
     PERL_SET_CONTEXT(my_perl);
+    drom_again_begin();
     perl_construct(my_perl);
     PL_perl_destruct_level = 0;
     PL_exit_flags |= PERL_EXIT_DESTRUCT_END;

@@ -100,6 +100,12 @@ pub struct Shim {
     pub position: unsafe extern "C" fn(*mut u8, usize) -> usize,
     pub version: unsafe extern "C" fn() -> *const c_char,
     pub refuse: unsafe extern "C" fn(c_int) -> c_int,
+    pub runner_is_possible: unsafe extern "C" fn() -> c_int,
+    pub runner_begin: unsafe extern "C" fn(c_int, c_int) -> c_int,
+    pub runner_number: unsafe extern "C" fn() -> c_int,
+    pub runner_socket: unsafe extern "C" fn() -> c_int,
+    pub runner_may_go_on: unsafe extern "C" fn() -> c_int,
+    pub runner_go_on: unsafe extern "C" fn(),
     pub zygote: unsafe extern "C" fn(
         c_int,
         Strings,
@@ -140,6 +146,12 @@ impl Shim {
                 position: symbol(handle, c"drom_position")?,
                 version: symbol(handle, c"drom_version")?,
                 refuse: symbol(handle, c"drom_refuse")?,
+                runner_is_possible: symbol(handle, c"drom_runner_is_possible")?,
+                runner_begin: symbol(handle, c"drom_runner_begin")?,
+                runner_socket: symbol(handle, c"drom_runner_socket")?,
+                runner_number: symbol(handle, c"drom_runner_number")?,
+                runner_may_go_on: symbol(handle, c"drom_runner_may_go_on")?,
+                runner_go_on: symbol(handle, c"drom_runner_go_on")?,
                 zygote: symbol(handle, c"drom_zygote")?,
             })))
         }

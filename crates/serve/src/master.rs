@@ -205,6 +205,7 @@ impl Master {
                 jobs: self.cgi_jobs.0.try_clone()?,
                 lifeline: self.lifeline.0.try_clone()?,
                 preload: config.server.cgi_preload.clone(),
+                reuse: config.server.cgi_reuse,
                 ahead: config.server.cgi_wanted,
                 constant: cgi::constant::Constant::of(config),
             })

@@ -108,6 +108,8 @@ pub struct CgiSlot {
 
 /// The worker is gone; its child is being stopped.
 const ABANDONED: u32 = u32::MAX;
+/// Beside a child's number: somebody is about to send it a signal.
+const CONDEMNED: u32 = 1 << 31;
 
 impl CgiSlot {
     pub fn serial(&self) -> u32 {
@@ -116,7 +118,21 @@ impl CgiSlot {
 
     /// 0: not started yet, or over.
     pub fn pid(&self) -> i32 {
-        self.job.load(SeqCst) as u32 as i32
+        (self.job.load(SeqCst) as u32 & !CONDEMNED) as i32
+    }
+
+    /// The child to send a signal to, 0 when there is none. From then on its process runs nothing
+    /// after this job: the signal may come late.
+    pub fn condemn(&self) -> i32 {
+        let mark = |job: u64| (job as u32 != 0).then_some(job | u64::from(CONDEMNED));
+        let job = self.job.fetch_update(SeqCst, SeqCst, mark).unwrap_or(0);
+        (job as u32 & !CONDEMNED) as i32
+    }
+
+    /// A child that could run another script is done with this one. False: it is to end.
+    pub fn finish(&self, serial: u32, pid: u32) -> bool {
+        let (done, job) = (u64::from(serial) << 32, u64::from(serial) << 32 | u64::from(pid));
+        self.job.compare_exchange(job, done, SeqCst, SeqCst).is_ok()
     }
 
     pub fn is_taken(&self) -> bool {
@@ -139,7 +155,7 @@ impl CgiSlot {
     pub fn abandon(&self, worker: usize) -> Option<i32> {
         let owner = worker as u32 + 1;
         self.owner.compare_exchange(owner, ABANDONED, SeqCst, SeqCst).ok()?;
-        Some(self.pid())
+        Some(self.condemn())
     }
 
     pub fn free(&self) {
@@ -325,6 +341,19 @@ mod tests {
         assert_eq!(board.take_cgi(0, 9), None);
         board.free_cgi(0);
         assert_eq!(board.take_cgi(1, 9), Some(0));
+    }
+
+    #[test]
+    fn a_child_that_is_to_be_stopped_runs_nothing_else() {
+        let board = Scoreboard::new(1).unwrap();
+        let line = &board.cgi[0];
+        board.take_cgi(0, 1);
+        assert_eq!(line.condemn(), 0, "it is not there yet");
+        assert!(line.set_pid(line.serial(), 77) && line.finish(line.serial(), 77));
+        assert_eq!(line.condemn(), 0, "it is done");
+        assert!(line.set_pid(line.serial(), 77));
+        assert_eq!((line.condemn(), line.condemn(), line.pid()), (77, 77, 77));
+        assert!(!line.finish(line.serial(), 77));
     }
 
     #[test]

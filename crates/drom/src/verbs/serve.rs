@@ -132,7 +132,8 @@ fn serve(args: Args, first: Config) -> Exit {
 
 /// To standard error, and to what it was at the start when that is something else.
 fn tell_both(text: &str, terminal: Option<&File>) {
-    eprint!("{text}");
+    // A log that cannot be written has nowhere to complain.
+    let _ = std::io::stderr().write_all(text.as_bytes());
     let Some(mut terminal) = terminal else { return };
     let place = |file: &File| file.metadata().map(|m| (m.dev(), m.ino())).ok();
     let now = std::io::stderr().as_fd().try_clone_to_owned().map(File::from);

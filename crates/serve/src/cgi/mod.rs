@@ -6,5 +6,6 @@
 
 pub mod constant;
 pub mod job;
+pub mod runners;
 pub mod spawner;
 pub mod zygote;

@@ -40,6 +40,8 @@ pub struct Setup {
     pub lifeline: OwnedFd,
     /// `DromCGIPreload`.
     pub preload: Vec<String>,
+    /// `DromCGIReuse`.
+    pub reuse: bool,
     /// A perl is to wait for scripts before the first of them is asked for.
     pub ahead: bool,
     pub constant: Constant,
@@ -56,6 +58,9 @@ struct Spawner {
     scripts: HashMap<Vec<u8>, Script>,
     reports: (OwnedFd, OwnedFd),
     children: HashMap<i32, (u32, u32)>,
+    /// Zygotes that get no more jobs.
+    leaving: Vec<i32>,
+    retired: bool,
     /// Looked for when it is needed; `None` inside when scripts get processes of their own.
     perl: OnceCell<Option<Perl>>,
     /// Where zygotes fork, and which of them is next.
@@ -84,8 +89,8 @@ pub struct Perl {
     pub inc: Vec<String>,
 }
 
-/// Between two jobs a spawner that gets this leaves the rest to its successor. Its zygotes finish
-/// what they were given.
+/// Between two jobs a spawner that gets this leaves the rest to its successor. It stays until its
+/// zygotes have finished what they were given: one that still loads its modules ends with it.
 pub const RETIRE: i32 = libc::SIGUSR2;
 
 /// Runs until the master ends or retires it; then returns.
@@ -102,6 +107,8 @@ pub fn run(setup: Setup) {
         scripts: HashMap::new(),
         reports,
         children: HashMap::new(),
+        leaving: Vec::new(),
+        retired: false,
         perl: OnceCell::new(),
         cores,
         turn: 0,
@@ -110,35 +117,41 @@ pub fn run(setup: Setup) {
         spawner.warm_up();
     }
     let mut buffer = vec![0; JOB_BYTES_MAX];
-    loop {
-        let fds = [
-            spawner.setup.jobs.as_fd(),
-            spawner.setup.lifeline.as_fd(),
-            signals.as_fd(),
-            spawner.reports.0.as_fd(),
-        ];
+    while !spawner.is_over() {
+        let mut fds =
+            vec![spawner.setup.lifeline.as_fd(), signals.as_fd(), spawner.reports.0.as_fd()];
+        fds.extend((!spawner.retired).then(|| spawner.setup.jobs.as_fd()));
         let ready = sys::poll(&fds, -1);
-        if ready[1] {
+        if ready[0] {
             return spawner.end();
         }
-        if ready[2] {
+        if ready[1] {
             while let Some(signal) = sys::next_signal(signals.as_raw_fd()) {
                 if signal == RETIRE {
-                    return;
+                    spawner.retire();
                 }
             }
             spawner.reap();
         }
-        if ready[3] {
+        if ready[2] {
             spawner.learn(&mut buffer);
         }
-        if ready[0] {
+        if ready.get(3) == Some(&true) && !spawner.retired {
             spawner.take_job(&mut buffer);
         }
     }
 }
 
 impl Spawner {
+    fn retire(&mut self) {
+        self.retired = true;
+        self.leaving.extend(self.zygotes.drain().map(|(_, link)| link.pid()));
+    }
+
+    fn is_over(&self) -> bool {
+        self.retired && self.leaving.is_empty() && self.children.is_empty()
+    }
+
     fn perl(&self) -> Option<&Perl> {
         self.perl.get_or_init(find_perl).as_ref()
     }
@@ -226,14 +239,18 @@ impl Spawner {
         });
         let kind = bare.as_ref().unwrap_or(kind);
         let stale = self.zygotes.get_mut(kind).is_some_and(|link| !link.is_current());
-        if stale {
-            self.zygotes.remove(kind);
+        if stale && let Some(link) = self.zygotes.remove(kind) {
+            self.leaving.push(link.pid());
         }
         if !self.zygotes.contains_key(kind) {
             let perl = self.perl()?;
-            let report = self.reports.1.try_clone().ok()?;
-            let lifeline = self.setup.lifeline.try_clone().ok()?;
-            let link = zygote::start(kind, self.setup.board, perl, (report, lifeline))?;
+            let tools = zygote::Tools {
+                board: self.setup.board,
+                reuse: self.setup.reuse,
+                report: self.reports.1.try_clone().ok()?,
+                lifeline: self.setup.lifeline.try_clone().ok()?,
+            };
+            let link = zygote::start(kind, perl, tools)?;
             self.zygotes.insert(kind.clone(), link);
         }
         self.zygotes.get(kind)
@@ -277,6 +294,7 @@ impl Spawner {
             if let Some(slot) = self.children.remove(&pid) {
                 zygote::tell_end(&self.setup.board, slot);
             }
+            self.leaving.retain(|&leaving| leaving != pid);
             let before = self.zygotes.len();
             self.zygotes.retain(|_, link| link.pid() != pid);
             if self.zygotes.len() != before {

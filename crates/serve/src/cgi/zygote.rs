@@ -1,10 +1,14 @@
-//! A zygote: a process in which perl waits inside its own start with some modules loaded, and which forks
-//! a child for each job. The spawner's side is [`Link`]; the zygote's side is [`ZygoteLoop`].
+//! A zygote: a process in which perl waits inside its own start with some modules loaded, and which
+//! forks children for jobs. Most children are runners: they go on to another job when a script left
+//! nothing behind. The spawner's side is [`Link`]; the zygote's side is [`ZygoteLoop`], the
+//! runner's is in it too, because both begin as the same process.
 
 use std::{
     collections::HashMap,
     ffi::OsStr,
     fs,
+    mem::ManuallyDrop,
+    ops::ControlFlow,
     os::{
         fd::{AsFd, AsRawFd, OwnedFd, RawFd},
         unix::ffi::OsStrExt,
@@ -14,11 +18,12 @@ use std::{
 };
 
 use drom_observe::{allowed_cores, clock, pin_current_thread};
-use drom_perl::zygote::{Job as PerlJob, Wait};
+use drom_perl::zygote::{Job as PerlJob, Runner, Wait};
 
 use super::{
     constant::Variables,
     job::{JOB_BYTES_MAX, Job},
+    runners::Runners,
     spawner::Perl,
 };
 use crate::{
@@ -82,13 +87,19 @@ fn modified(file: &str) -> Option<SystemTime> {
     fs::metadata(file).and_then(|m| m.modified()).ok()
 }
 
+/// What a zygote has of the server.
+pub struct Tools {
+    pub board: Scoreboard,
+    /// Whether children may run one script after another.
+    pub reuse: bool,
+    /// Where children tell what they loaded.
+    pub report: OwnedFd,
+    /// Closed when the master ends.
+    pub lifeline: OwnedFd,
+}
+
 /// Starts a zygote; `None` when no process could be made.
-pub fn start(
-    kind: &Kind,
-    board: Scoreboard,
-    perl: &Perl,
-    (report, lifeline): (OwnedFd, OwnedFd),
-) -> Option<Link> {
+pub fn start(kind: &Kind, perl: &Perl, tools: Tools) -> Option<Link> {
     let (mine, theirs) = sys::message_pair(false).ok()?;
     let spawner = std::process::id() as i32;
     // SAFETY: the spawner has one thread.
@@ -105,18 +116,18 @@ pub fn start(
             if sys::parent() != spawner {
                 sys::exit_now(1);
             }
-            run(kind, board, perl, [theirs, report, lifeline])
+            run(kind, perl, theirs, tools)
         }
     }
 }
 
-fn run(kind: &Kind, board: Scoreboard, perl: &Perl, fds: [OwnedFd; 3]) -> ! {
+fn run(kind: &Kind, perl: &Perl, jobs: OwnedFd, tools: Tools) -> ! {
     sys::reset_signals();
     // Also while modules load; a child hears it again.
     let _ = sys::signal_fd(&[libc::SIGHUP, libc::SIGUSR1]);
     // Among what the spawner holds are the pipes of the very job that made it start this zygote.
-    sys::close_all_except(&fds.each_ref().map(AsRawFd::as_raw_fd));
-    let [jobs, report, lifeline] = fds;
+    let ours = [&jobs, &tools.report, &tools.lifeline];
+    sys::close_all_except(&ours.map(AsRawFd::as_raw_fd));
     null_to_stdio();
     take_environment(&kind.env);
     let cores = allowed_cores();
@@ -130,16 +141,21 @@ fn run(kind: &Kind, board: Scoreboard, perl: &Perl, fds: [OwnedFd; 3]) -> ! {
     let names: Vec<String> =
         kind.modules.iter().map(|m| m.split('=').next().unwrap_or(m).to_owned()).collect();
     let mut zygote = ZygoteLoop {
-        board,
+        board: tools.board,
         perl: perl.path.clone(),
         cores,
-        jobs: Some((jobs, lifeline)),
-        report: Some(report),
+        jobs: Some((jobs, tools.lifeline)),
+        report: Some(tools.report),
+        runners: Runners::new().ok().filter(|_| tools.reuse),
+        job: None,
         child: None,
         loaded: Vec::new(),
     };
     let status = match drom_perl::zygote::run(switches, &perl.inc, &names, &mut zygote) {
-        Ok(status) => status,
+        Ok((status, runner)) => {
+            zygote.go_on(runner);
+            status
+        }
         Err(why) => {
             super::spawner::log_error(&why.to_string());
             1
@@ -158,65 +174,44 @@ struct ZygoteLoop {
     /// Where jobs come from, and what closes when the master ends; `None` in a child.
     jobs: Option<(OwnedFd, OwnedFd)>,
     report: Option<OwnedFd>,
+    /// `None`: no memory for them, each child runs one script.
+    runners: Option<Runners>,
+    /// In a runner: slot and serial of the job that it runs.
+    job: Option<(u32, u32)>,
     /// In a child that is to report: its script.
     child: Option<Vec<u8>>,
     loaded: Vec<u8>,
 }
 
+/// What a zygote works with while it waits.
+struct Desk {
+    lifeline: OwnedFd,
+    signals: OwnedFd,
+    /// `None`: the spawner let go of this zygote.
+    jobs: Option<OwnedFd>,
+    /// `None`: each child runs one script.
+    runners: Option<Runners>,
+    /// The job that a child was given last.
+    children: HashMap<i32, (u32, u32)>,
+    buffer: Vec<u8>,
+}
+
+impl Desk {
+    /// In a child that runs one script: the zygote's descriptors are not the script's. Freeing the
+    /// rest would copy or unmap pages.
+    fn leave(self) {
+        std::mem::forget((self.children, self.buffer));
+    }
+}
+
+const CONTINUE: ControlFlow<Option<PerlJob>> = ControlFlow::Continue(());
+
 impl Wait for ZygoteLoop {
-    /// Waits, forks, reaps. In the child: takes the job's descriptors and becomes the script. A
-    /// zygote whose spawner let go of it stays until its children are over, to say so.
-    fn next(&mut self) -> Option<PerlJob> {
-        sys::die_with_parent(0);
-        // What is sent to the whole group is the master's to understand; children hear it again.
-        let ours = [libc::SIGCHLD, libc::SIGHUP, libc::SIGUSR1, libc::SIGINT, libc::SIGTERM];
-        let signals = sys::signal_fd(&ours).ok()?;
-        let mut children = HashMap::new();
-        let mut buffer = vec![0; JOB_BYTES_MAX + 1];
-        let (jobs, lifeline) = self.jobs.take()?;
-        let mut jobs = Some(jobs);
-        while jobs.is_some() || !children.is_empty() {
-            let mut fds = vec![lifeline.as_fd(), signals.as_fd()];
-            fds.extend(jobs.as_ref().map(AsFd::as_fd));
-            let ready = sys::poll(&fds, -1);
-            if ready[0] {
-                stop_children(&self.board, children.into_keys().collect());
-                return None;
-            }
-            if ready[1] {
-                while sys::next_signal(signals.as_raw_fd()).is_some() {}
-                self.reap(&mut children);
-            }
-            let Some(socket) = jobs.as_ref().filter(|_| ready[2]) else { continue };
-            let mut fds = Vec::new();
-            let got = sys::receive_fds(socket.as_raw_fd(), &mut buffer, &mut fds);
-            let Ok(Some(got)) = got else {
-                jobs = None;
-                continue;
-            };
-            let Some(job) = Job::decode(&buffer[1..got]) else { continue };
-            let [stdin, stdout] = &fds[..] else { continue };
-            let prepared = PerlJob::new(job.script, &self.perl, &job.env, &job.args);
-            // SAFETY: a zygote has one thread; a module that started others was not preloaded.
-            match unsafe { sys::fork() } {
-                Ok(None) => {
-                    let learn = buffer[0] == 1;
-                    let (stdin, stdout) = (stdin.as_raw_fd(), stdout.as_raw_fd());
-                    self.become_child(&job, stdin, stdout, learn);
-                    fds.clear();
-                    // Freeing would copy or unmap pages.
-                    std::mem::forget((job, fds, ready, children));
-                    std::mem::forget(buffer);
-                    return Some(prepared);
-                }
-                Ok(Some(pid)) => {
-                    sys::make_group(pid);
-                    children.insert(pid, (job.slot, job.serial));
-                }
-                Err(e) => cannot_fork(&job, &e), // the pipe closes: the worker sees no output
-            }
+    fn next(&mut self, runner: Runner) -> Option<PerlJob> {
+        match runner.socket() {
+            Some(socket) => Some(self.take_next(runner, socket)),
+            None => self.serve(runner),
         }
-        None
     }
 
     fn loaded(&mut self, entry: &[u8]) {
@@ -228,13 +223,150 @@ impl Wait for ZygoteLoop {
 }
 
 impl ZygoteLoop {
-    fn reap(&self, children: &mut HashMap<i32, (u32, u32)>) {
-        while let Some((pid, _)) = sys::reap() {
-            if let Some(slot) = children.remove(&pid) {
-                tell_end(&self.board, slot);
+    /// Waits, forks, reaps. In the child: takes the job's descriptors and becomes the script. A
+    /// zygote whose spawner let go of it stays until its children are over, to say so.
+    fn serve(&mut self, runner: Runner) -> Option<PerlJob> {
+        sys::die_with_parent(0);
+        // A child has the desk too. A runner's descriptors are closed already.
+        let mut desk = ManuallyDrop::new(self.open_desk(runner)?);
+        while desk.jobs.is_some() || !desk.children.is_empty() {
+            if let ControlFlow::Break(job) = self.turn(&mut desk, runner) {
+                if runner.socket().is_none() {
+                    ManuallyDrop::into_inner(desk).leave();
+                }
+                return job;
+            }
+        }
+        None
+    }
+
+    fn open_desk(&mut self, runner: Runner) -> Option<Desk> {
+        // What is sent to the whole group is the master's to understand; children hear it again.
+        let ours = [libc::SIGCHLD, libc::SIGHUP, libc::SIGUSR1, libc::SIGINT, libc::SIGTERM];
+        let signals = sys::signal_fd(&ours).ok()?;
+        let (jobs, lifeline) = self.jobs.take()?;
+        Some(Desk {
+            lifeline,
+            signals,
+            jobs: Some(jobs),
+            runners: self.runners.take().filter(|_| runner.is_possible()),
+            children: HashMap::new(),
+            buffer: vec![0; JOB_BYTES_MAX + 1],
+        })
+    }
+
+    fn turn(&mut self, desk: &mut Desk, runner: Runner) -> ControlFlow<Option<PerlJob>> {
+        let mut fds = vec![desk.lifeline.as_fd(), desk.signals.as_fd()];
+        fds.extend(desk.jobs.as_ref().map(AsFd::as_fd));
+        let ready = sys::poll(&fds, desk.runners.as_ref().map_or(-1, Runners::patience_ms));
+        if ready[0] {
+            desk.runners = None;
+            stop_children(&self.board, desk.children.drain().map(|(pid, _)| pid).collect());
+            return ControlFlow::Break(None);
+        }
+        if ready[1] {
+            while sys::next_signal(desk.signals.as_raw_fd()).is_some() {}
+            self.reap(desk);
+        }
+        if let Some(runners) = desk.runners.as_mut().filter(|_| !ready.contains(&true)) {
+            runners.let_go_of_idle();
+        }
+        if ready.get(2) == Some(&true) { self.take_job(desk, runner) } else { CONTINUE }
+    }
+
+    fn take_job(&mut self, desk: &mut Desk, runner: Runner) -> ControlFlow<Option<PerlJob>> {
+        let Some(jobs) = &desk.jobs else { return CONTINUE };
+        let mut fds = Vec::new();
+        let got = sys::receive_fds(jobs.as_raw_fd(), &mut desk.buffer, &mut fds);
+        let Ok(Some(got)) = got else {
+            (desk.jobs, desk.runners) = (None, None); // idle ones end
+            return CONTINUE;
+        };
+        let (learn, bytes) = (desk.buffer[0] == 1, &desk.buffer[1..got]);
+        let Some(job) = Job::decode(bytes) else { return CONTINUE };
+        let [stdin, stdout] = &fds[..] else { return CONTINUE };
+        let pair = [stdin.as_raw_fd(), stdout.as_raw_fd()];
+        // A child that is to learn has something to tell at its end.
+        let forked = match desk.runners.as_mut().filter(|r| !learn && r.have_room()) {
+            Some(runners) => runners.pass(bytes, pair, runner).map(|pid| (pid, None)),
+            None => {
+                let prepared = PerlJob::new(job.script, &self.perl, &job.env, &job.args);
+                // SAFETY: a zygote has one thread; a module that started others was not preloaded.
+                unsafe { sys::fork() }.map(|pid| (pid, Some(prepared)))
+            }
+        };
+        match forked {
+            Ok((Some(pid), _)) => {
+                sys::make_group(pid);
+                desk.children.insert(pid, (job.slot, job.serial));
+                CONTINUE
+            }
+            Ok((None, Some(prepared))) => {
+                self.become_child(&job, pair[0], pair[1], learn);
+                fds.clear();
+                std::mem::forget((job, fds));
+                ControlFlow::Break(Some(prepared))
+            }
+            Ok((None, None)) => {
+                std::mem::forget((job, fds));
+                ControlFlow::Break(Some(self.become_runner(runner)))
+            }
+            // The pipe closes: the worker sees no output.
+            Err(e) => {
+                cannot_fork(&job, &e);
+                CONTINUE
             }
         }
     }
+
+    fn reap(&self, desk: &mut Desk) {
+        while let Some((pid, _)) = sys::reap() {
+            if let Some(slot) = desk.children.remove(&pid) {
+                tell_end(&self.board, slot);
+            }
+            if let Some(runners) = &mut desk.runners {
+                runners.forget(pid);
+            }
+        }
+    }
+
+    // ---- in a runner ---------------------------------------------------------------------------
+
+    fn become_runner(&mut self, runner: Runner) -> PerlJob {
+        std::mem::forget(self.report.take());
+        let _ = pin_current_thread(&self.cores);
+        let Some(socket) = runner.socket() else { sys::exit_now(1) };
+        self.take_next(runner, socket)
+    }
+
+    /// Waits for a job. There is nothing to end but the process when the zygote let go of it.
+    fn take_next(&mut self, runner: Runner, socket: RawFd) -> PerlJob {
+        if let Some(runners) = &self.runners {
+            runners.is_idle(runner.number());
+        }
+        let mut buffer = vec![0; JOB_BYTES_MAX];
+        let mut fds = Vec::new();
+        let got = sys::receive_fds(socket, &mut buffer, &mut fds);
+        let (Ok(Some(got)), [stdin, stdout]) = (got, &fds[..]) else { sys::exit_now(0) };
+        let Some(job) = Job::decode(&buffer[..got]) else { sys::exit_now(0) };
+        let prepared = PerlJob::new(job.script, &self.perl, &job.env, &job.args);
+        sys::unblock_signals();
+        self.job = Some((job.slot, job.serial));
+        enter_child(&self.board, &job, stdin.as_raw_fd(), stdout.as_raw_fd());
+        prepared
+    }
+
+    /// After a script. Who stops the child stops the process: a job that somebody was about to
+    /// stop is the last one.
+    fn go_on(&self, runner: Runner) {
+        let Some((slot, serial)) = self.job.filter(|_| runner.may_go_on()) else { return };
+        let line = self.board.cgi.get(slot as usize);
+        if line.is_some_and(|line| line.finish(serial, std::process::id())) {
+            runner.go_on();
+        }
+    }
+
+    // ---- in a child that runs one script -------------------------------------------------------
 
     fn become_child(&mut self, job: &Job<&[u8]>, stdin: RawFd, stdout: RawFd, learn: bool) {
         // Perl chose its actions at its start, SIGFPE ignored among them: they stay.

@@ -57,6 +57,8 @@ pub struct Settings {
     pub read_timeout: Duration,
     /// Modules loaded in the CGI zygote.
     pub cgi_preload: Vec<String>,
+    /// Whether a CGI child may run another script after one that left nothing behind.
+    pub cgi_reuse: bool,
     /// Whether something is run as CGI: a perl for it is started before the first request.
     pub cgi_wanted: bool,
 }
@@ -99,6 +101,7 @@ impl Settings {
             response_buffer_limit: 1 << 20,
             read_timeout: Duration::ZERO,
             cgi_preload: Vec::new(),
+            cgi_reuse: true,
             cgi_wanted: false,
         }
     }

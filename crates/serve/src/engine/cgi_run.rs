@@ -191,7 +191,7 @@ impl Engine {
             connection.deadline_ns = u64::MAX; // it still waits for a place
             return;
         };
-        let pid = self.setup.board.cgi[run.slot].pid();
+        let pid = self.setup.board.cgi[run.slot].condemn();
         let signal = if run.killed_ns == 0 { libc::SIGTERM } else { libc::SIGKILL };
         if run.killed_ns == 0 {
             let name = String::from_utf8_lossy(request.filename()).into_owned();

@@ -394,6 +394,18 @@ pub(super) static DIRECTIVES: &[Directive] = &[
             Ok(())
         },
     ),
+    set(
+        "DromCGIReuse",
+        (1, 1),
+        "On|Off",
+        Server,
+        "On",
+        "Whether the process of a Perl CGI script that left nothing behind runs another.",
+        |cx, a| {
+            cx.server.cgi_reuse = on_off(&a[0])?;
+            Ok(())
+        },
+    ),
     accepted("Mutex", "Lock of accept().", "there is no such lock here"),
     accepted("AcceptMutex", "Lock of accept().", "there is no such lock here"),
     accepted("LockFile", "Lock of accept().", "there is no such lock here"),

@@ -1,0 +1,154 @@
+/* spoil.c - what a script does that cannot be put back: its process runs no other (see again.c).
+ *
+ * Each watch only sets a flag; the script notices nothing.
+ */
+#include "internal.h"
+
+int drom_is_spoiled; /* part of the image, where it is 0 */
+
+void drom_spoil(void) { drom_is_spoiled = 1; }
+
+static Perl_ppaddr_t usual[MAXO];
+
+static OP *spoiling_op(pTHX)
+{
+    drom_spoil();
+    return usual[PL_op->op_type](aTHX);
+}
+
+/* Fresh numbers on the stack; what earlier scripts used is not this one's. */
+static OP *times_op(pTHX)
+{
+    OP *next = usual[OP_TMS](aTHX);
+    SV **top = PL_stack_sp;
+    double user, system;
+    if (!drom_runner_spent(&user, &system))
+        return next;
+    if (GIMME_V == G_LIST) {
+        sv_setnv(top[-3], SvNV(top[-3]) - user);
+        sv_setnv(top[-2], SvNV(top[-2]) - system);
+    } else if (GIMME_V == G_SCALAR) {
+        sv_setnv(top[0], SvNV(top[0]) - user);
+    }
+    return next;
+}
+
+/* Ops compiled from now on. What forks is noticed by the C library (see below). */
+void drom_watch_ops(void)
+{
+    static const U16 spoiling[] = {
+        OP_ALARM, OP_SETPGRP, OP_SETPRIORITY, OP_CHROOT, OP_SYSCALL, OP_SHMGET, OP_SHMCTL,
+        OP_SHMREAD, OP_SHMWRITE, OP_MSGGET, OP_MSGCTL, OP_MSGSND, OP_MSGRCV, OP_SEMGET, OP_SEMCTL,
+        OP_SEMOP, OP_DBMOPEN, OP_WAIT, OP_WAITPID, OP_SYSTEM, OP_EXEC, OP_FORK,
+    };
+    for (size_t i = 0; i < C_ARRAY_LENGTH(spoiling); i++) {
+        usual[spoiling[i]] = PL_ppaddr[spoiling[i]];
+        PL_ppaddr[spoiling[i]] = spoiling_op;
+    }
+    usual[OP_TMS] = PL_ppaddr[OP_TMS];
+    PL_ppaddr[OP_TMS] = times_op;
+}
+
+static int process_id_is_read(pTHX_ SV *sv, MAGIC *mg)
+{
+    PERL_UNUSED_ARG(sv);
+    PERL_UNUSED_ARG(mg);
+    drom_spoil();
+    return 0;
+}
+
+/* Scripts make names out of $$ that no other request may have. */
+static void watch_process_id(pTHX)
+{
+    static const MGVTBL watching = { .svt_get = process_id_is_read };
+    SV *sv = GvSVn(gv_fetchpvs("$", GV_ADD | GV_NOTQUAL, SVt_PV));
+    sv_magicext(sv, NULL, PERL_MAGIC_ext, &watching, NULL, 0);
+}
+
+/* Modules in C that keep nothing in the kernel. Another, preloaded, and children are used once; one
+ * that a script loads itself shows in the size of the process. */
+static int is_harmless(pTHX_ const char *name)
+{
+    static const char *const known[] = {
+        "Fcntl", "List::Util", "Cwd", "IO", "mro", "re", "attributes", "Data::Dumper", "Encode",
+        "Digest::MD5", "Digest::SHA", "MIME::Base64", "HTML::Parser", "Hash::Util", "File::Glob",
+        "Hash::Util::FieldHash", "PerlIO::scalar", "PerlIO::encoding", "Storable", "Sub::Util",
+        "Unicode::Normalize", "Encode::Unicode", "Encode::Byte", "Encode::Symbol", "JSON::XS",
+        "Cpanel::JSON::XS", "Compress::Raw::Zlib", "Template::Stash::XS", "Text::CSV_XS", "Clone",
+        "Params::Util", "Class::XSAccessor", "Time::Piece", "POSIX", "Socket", "Time::HiRes",
+        "DBI", "DBD::SQLite",
+    };
+    for (size_t i = 0; i < C_ARRAY_LENGTH(known); i++)
+        if (!strcmp(name, known[i]))
+            return 1;
+    return 0;
+}
+
+int drom_modules_are_harmless(pTHX)
+{
+    AV *modules = get_av("DynaLoader::dl_modules", 0);
+    for (SSize_t i = 0; modules && i < (SSize_t)av_count(modules); i++) {
+        SV **name = av_fetch(modules, i, 0);
+        if (!name || !is_harmless(aTHX_ SvPV_nolen(*name)))
+            return 0;
+    }
+    return 1;
+}
+
+/* Functions of modules above that do what the ops above do. */
+static const char *const watched_names[] = {
+    "POSIX::setsid", "POSIX::setpgid", "POSIX::tcsetpgrp", "POSIX::nice", "POSIX::sigaction",
+    "POSIX::sigprocmask", "POSIX::sigsuspend", "POSIX::setuid", "POSIX::setgid", "POSIX::times",
+    "POSIX::clock", "POSIX::setlocale", "POSIX::tzset", "POSIX::dup2", "POSIX::close",
+    "Time::HiRes::alarm", "Time::HiRes::ualarm", "Time::HiRes::setitimer", "Time::HiRes::clock",
+    "Time::HiRes::clock_gettime",
+};
+
+static struct {
+    CV *cv;
+    XSUBADDR_t usual;
+} watched[C_ARRAY_LENGTH(watched_names)];
+
+static void spoiling_xs(pTHX_ CV *cv)
+{
+    size_t i = 0;
+    drom_spoil();
+    while (i + 1 < C_ARRAY_LENGTH(watched) && watched[i].cv != cv)
+        i++;
+    watched[i].usual(aTHX_ cv);
+}
+
+static void watch_modules(pTHX)
+{
+    for (size_t i = 0; i < C_ARRAY_LENGTH(watched_names); i++) {
+        CV *cv = get_cv(watched_names[i], 0);
+        if (!cv || !CvISXSUB(cv))
+            continue;
+        watched[i].cv = cv;
+        watched[i].usual = CvXSUB(cv);
+        CvXSUB(cv) = spoiling_xs;
+    }
+}
+
+static int signals_are_untouched(pTHX)
+{
+    for (int i = 1; PL_psig_ptr && i < SIG_SIZE; i++)
+        if (PL_psig_ptr[i])
+            return 0;
+    return 1;
+}
+
+/* In the zygote, when its modules are loaded. */
+void drom_watch(pTHX)
+{
+    drom_is_spoiled = 0; /* by what modules did while they were loaded */
+    watch_process_id(aTHX);
+    watch_modules(aTHX);
+}
+
+/* While perl still has what the script set: at the beginning of perl_destruct. */
+void drom_look_at_signals(pTHX)
+{
+    if (!signals_are_untouched(aTHX))
+        drom_spoil();
+}

@@ -1,0 +1,111 @@
+//! The runners of a zygote, as the zygote sees them: [`Runners`]. Which are idle is told by words
+//! in shared memory: nobody is woken for it.
+
+use std::{
+    io,
+    os::fd::{AsRawFd, OwnedFd, RawFd},
+    sync::atomic::{AtomicU32, Ordering::SeqCst},
+};
+
+use drom_perl::zygote::Runner;
+
+use crate::sys;
+
+/// More children than these run one script each.
+const RUNNERS_MAX: usize = 64;
+/// So many that have nothing to do may stay.
+const IDLE_MAX: usize = 1;
+const PATIENCE_MS: i32 = 10_000;
+
+const BUSY: u32 = 0;
+const IDLE: u32 = 1;
+
+pub struct Runners {
+    states: &'static [AtomicU32],
+    links: Vec<Link>,
+}
+
+struct Link {
+    pid: i32,
+    number: usize,
+    /// Its jobs; closed, it ends.
+    socket: OwnedFd,
+}
+
+impl Runners {
+    pub fn new() -> io::Result<Self> {
+        let at = sys::shared_memory(RUNNERS_MAX * size_of::<AtomicU32>())?;
+        // SAFETY: the mapping is zeroed, aligned, large enough, and never unmapped.
+        let states = unsafe { std::slice::from_raw_parts(at.cast(), RUNNERS_MAX) };
+        Ok(Self { states, links: Vec::new() })
+    }
+
+    /// In a runner: it waits for a job.
+    pub fn is_idle(&self, number: u32) {
+        self.states[number as usize].store(IDLE, SeqCst);
+    }
+
+    /// How long the zygote waits before idle ones go.
+    pub fn patience_ms(&self) -> i32 {
+        if self.links.len() > IDLE_MAX { PATIENCE_MS } else { -1 }
+    }
+
+    pub fn let_go_of_idle(&mut self) {
+        let mut left = IDLE_MAX;
+        let states = self.states;
+        self.links.retain(|link| {
+            let goes = states[link.number].load(SeqCst) == IDLE && left == 0;
+            left = left.saturating_sub(1);
+            !goes
+        });
+    }
+
+    pub fn forget(&mut self, pid: i32) {
+        self.links.retain(|link| link.pid != pid);
+    }
+
+    /// Whether one is idle or can be made.
+    pub fn have_room(&self) -> bool {
+        let idle = |link: &Link| self.states[link.number].load(SeqCst) == IDLE;
+        self.links.len() < RUNNERS_MAX || self.links.iter().any(idle)
+    }
+
+    /// Gives a job to a runner, a new one when none is idle: its process. `None` in the new one,
+    /// which finds its job on its socket.
+    pub fn pass(&mut self, job: &[u8], fds: [RawFd; 2], runner: Runner) -> io::Result<Option<i32>> {
+        let taken = |link: &Link| self.states[link.number].swap(BUSY, SeqCst) == IDLE;
+        while let Some(at) = self.links.iter().rposition(taken) {
+            let link = &self.links[at];
+            match sys::send_fds(link.socket.as_raw_fd(), job, &[], &fds) {
+                Ok(()) => return Ok(Some(link.pid)),
+                Err(_) => drop(self.links.swap_remove(at)), // it ended meanwhile
+            }
+        }
+        self.start(job, fds, runner)
+    }
+
+    fn start(&mut self, job: &[u8], fds: [RawFd; 2], runner: Runner) -> io::Result<Option<i32>> {
+        let free = |number: &usize| self.links.iter().all(|link| link.number != *number);
+        let Some(number) = (0..RUNNERS_MAX).find(free) else {
+            return Err(io::Error::other("too many at once"));
+        };
+        let (mine, theirs) = sys::message_pair(false)?;
+        self.states[number].store(BUSY, SeqCst);
+        // SAFETY: a zygote has one thread; a module that started others was not preloaded.
+        match unsafe { sys::fork() }? {
+            None => {
+                let began = runner.begin(theirs.as_raw_fd(), number as u32);
+                std::mem::forget((mine, theirs));
+                if !began {
+                    sys::exit_now(1);
+                }
+                Ok(None)
+            }
+            Some(pid) => {
+                sys::send_fds(mine.as_raw_fd(), job, &[], &fds)?;
+                self.links.push(Link { pid, number, socket: mine });
+                Ok(Some(pid))
+            }
+        }
+    }
+}
