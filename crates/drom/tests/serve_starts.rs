@@ -299,6 +299,7 @@ fn files_and_cgi_scripts_are_served_where_libperl_is_missing() {
         assert!(seen.iter().all(|answer| answer.starts_with("HTTP/1.1 200")), "{seen:?}\n{log}");
         assert!(seen[1..].iter().all(|answer| answer.contains("ran\n")), "{seen:?}");
         assert_eq!(log.matches("perl").count() > 0, cgi, "{log}");
-        assert_eq!(log.lines().count(), usize::from(cgi), "{log}");
+        let others = log.lines().filter(|line| !line.contains("core:notice")).count();
+        assert_eq!(others, usize::from(cgi), "{log}");
     }
 }

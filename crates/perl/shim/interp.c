@@ -850,6 +850,11 @@ void drom_end(drom_result *out)
     PerlIO_flush(NULL);
 }
 
+const char *drom_version(void)
+{
+    return "v" STRINGIFY(PERL_REVISION) "." STRINGIFY(PERL_VERSION) "." STRINGIFY(PERL_SUBVERSION);
+}
+
 size_t drom_position(char *into, size_t room)
 {
     dTHXa(drom_perl);

@@ -146,6 +146,7 @@ DROM_EXPORT void drom_end(drom_result *out);    /* END blocks of this worker */
 DROM_EXPORT void drom_after_fork(void);
 DROM_EXPORT void drom_interrupt(void);          /* async-signal-safe: the running request must die */
 DROM_EXPORT int drom_refuse(int call);          /* for tests; see scarce.c */
+DROM_EXPORT const char *drom_version(void);     /* "v5.36.0": of the headers, hence of libperl */
 DROM_EXPORT size_t drom_position(char *into, size_t room); /* "file:line" being run; reads only */
 
 /* The CGI zygote: see zygote.c. `next` waits for work in the parent and returns 1 in a child that is to

@@ -250,6 +250,14 @@ impl Interpreter {
         unsafe { (self.shim.end)(&raw mut result) }
     }
 
+    /// Of perl, as in "v5.36.0".
+    #[must_use]
+    pub fn version(&self) -> String {
+        // SAFETY: the shim returns a constant.
+        let text = unsafe { std::ffi::CStr::from_ptr((self.shim.version)()) };
+        text.to_string_lossy().into_owned()
+    }
+
     /// Scripts that start-up code asked to preload (`class\0file\0uri`), in order.
     pub fn take_preloads(&self) -> Vec<Vec<u8>> {
         host::take_preloads()

@@ -118,6 +118,11 @@ pub fn server_ends() {
     SERVER_ENDS.store(true, Relaxed);
 }
 
+/// Why a request is stopped now.
+pub fn is_server_ending() -> bool {
+    SERVER_ENDS.load(Relaxed)
+}
+
 /// The helper is at work.
 pub fn beat() {
     BEATS.fetch_add(1, Relaxed);

@@ -13,14 +13,18 @@ mod engine;
 mod environment;
 pub mod error_page;
 pub mod files;
+mod generation;
 pub mod http;
+mod loading;
 pub mod log;
 mod lost;
 pub mod map;
 mod master;
+mod outcome;
 mod output;
 mod perl_tier;
 mod pid_file;
+mod pressure;
 mod request;
 mod scoreboard;
 mod script_headers;
@@ -30,7 +34,8 @@ mod sys;
 mod template;
 mod worker;
 
-pub use master::{ReadConfig, ServeError, reload_status_file, run};
+pub use master::{ReadConfig, ServeError, run};
+pub use outcome::{Heard, heard};
 pub use sys::is_root;
 
 /// Workers that accept: one a core, no more than there are workers. More would only spread connections over

@@ -38,12 +38,15 @@ pub fn over(slot: &Slot) {
 }
 
 /// Writes the line of the request that a worker ended with, if there was one.
-pub fn log(site: &'static Site, slot: &Slot, pid: u32) {
+pub fn log(site: &Site, slot: &Slot, pid: u32) {
     let running = &slot.running;
     let started_ns = running.started_ns.swap(0, Relaxed);
     if started_ns == 0 || site.access_logs.is_empty() {
         return;
     }
+    // SAFETY: the master's site goes with its generation. The request ends in this function, and
+    // what is derived from it keeps no reference to the site.
+    let site: &'static Site = unsafe { &*std::ptr::from_ref(site) };
     let mut request = Request::new(site, running.client.get(), running.local.get());
     read_head(&mut request, slot.request.bytes());
     request.started_ns = started_ns;

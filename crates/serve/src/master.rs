@@ -1,23 +1,28 @@
 //! The master: owns the listening sockets, the scoreboard and the supervision; never runs Perl.
 //!
-//! It survives everything below it: templates, workers and the spawner are replaced when they end. A reload
-//! starts a new template beside the old one, and only when it is ready do the old workers drain.
+//! It survives everything below it: templates, workers and the spawner are replaced when they end. A
+//! reload starts a new template beside the old one, and only when it is ready do the old workers
+//! drain. When to load is decided in `loading`.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
     os::fd::{AsFd, AsRawFd, OwnedFd},
     path::{Path, PathBuf},
     sync::atomic::Ordering::Relaxed,
+    time::Duration,
 };
 
 use drom_observe::clock;
 
 use crate::{
     cgi,
-    config::{Config, LogLevel},
-    lost,
+    config::{Config, LogLevel, ServerTokens},
+    generation::{Fixed, Generation, Worker},
+    loading::{Loading, Step},
+    lost, outcome,
     pid_file::{PidFile, Refusal},
-    scoreboard::{Scoreboard, State},
+    pressure::Pressure,
+    scoreboard::{Scoreboard, Slot, State},
     site::{self, Site},
     sys,
     template::{self, Identity, Inherited, Message},
@@ -65,23 +70,6 @@ const SAME_SIGNAL_NS: u64 = 500_000_000;
 /// After SIGTERM a CGI child that nobody waits for has this long before SIGKILL.
 const CGI_KILL_NS: u64 = 1_000_000_000;
 
-struct Generation {
-    number: u32,
-    site: &'static Site,
-    template: i32,
-    socket: OwnedFd,
-    ready: bool,
-    workers: Vec<Worker>,
-}
-
-struct Worker {
-    slot: usize,
-    pid: i32,
-    primary: bool,
-    started_ns: u64,
-    drained: bool,
-}
-
 struct Master {
     read_config: ReadConfig,
     board: Scoreboard,
@@ -97,14 +85,26 @@ struct Master {
     /// CGI children that were told to end, and when they are made to.
     doomed: Vec<(i32, u64)>,
     spawner_started_ns: u64,
+    /// Those whose code is loaded; the last one is for new workers.
     generations: Vec<Generation>,
+    /// The one whose code is being loaded.
+    coming: Option<Generation>,
+    loading: Loading,
+    load_began_ns: u64,
     next_generation: u32,
+    fixed: Fixed,
     quick_ends: u32,
     hold_until_ns: u64,
     shrunk_ns: u64,
     stopping_ns: u64,
+    pressure: Pressure,
     announced: bool,
+    /// Nobody serves, and that was said.
+    deserted: bool,
+    /// Why the server cannot begin to serve.
+    failure: Option<ServeError>,
     pid_file: Option<PidFile>,
+    outcomes: Option<outcome::Board>,
 }
 
 /// Serves until told to stop. `announce` is called once, when the server accepts.
@@ -113,9 +113,9 @@ pub fn run(
     announce: &mut dyn FnMut(&[SocketAddr]),
 ) -> Result<(), ServeError> {
     let config = read_config().map_err(ServeError::Config)?;
-    let mut master = Master::new(config, read_config)?;
-    master.await_first_template()?;
-    while !master.is_over() {
+    let mut master = Master::new(&config, read_config)?;
+    let begun = master.begin(config);
+    while begun.is_ok() && master.failure.is_none() && !master.is_over() {
         master.step();
         if !master.announced && master.has_ready_worker() {
             master.announced = true;
@@ -124,17 +124,17 @@ pub fn run(
         }
     }
     master.finish();
-    Ok(())
+    begun.and(master.failure.map_or(Ok(()), Err))
 }
 
 impl Master {
-    fn new(config: Config, read_config: ReadConfig) -> Result<Self, ServeError> {
+    fn new(config: &Config, read_config: ReadConfig) -> Result<Self, ServeError> {
         let system = |what| move |e| ServeError::System(what, e);
         let slots = (config.server.max_request_workers as usize).max(SLOTS_MIN);
         let board = Scoreboard::new(slots).map_err(system("no memory for the scoreboard"))?;
         let mut listeners = Vec::new();
         for address in &config.listen {
-            listeners.push(listen(*address, &config)?);
+            listeners.push(listen(*address, config)?);
         }
         let pair = |nonblocking| sys::message_pair(nonblocking).map_err(system("no socket pair"));
         let lifeline = sys::pipe(0).map_err(system("no pipe"))?;
@@ -147,7 +147,7 @@ impl Master {
             libc::SIGQUIT,
         ]);
         let pid_file = config.server.pid_file.as_deref().map(write_pid_file).transpose()?;
-        let mut master = Self {
+        Ok(Self {
             read_config,
             board,
             listeners,
@@ -161,23 +161,37 @@ impl Master {
             doomed: Vec::new(),
             spawner_started_ns: 0,
             generations: Vec::new(),
+            coming: None,
+            loading: Loading::new(),
+            load_began_ns: 0,
             next_generation: 1,
+            fixed: Fixed::of(config, slots),
             quick_ends: 0,
             hold_until_ns: 0,
             shrunk_ns: 0,
             stopping_ns: 0,
+            pressure: Pressure::default(),
             announced: false,
+            deserted: false,
+            failure: None,
+            outcomes: pid_file.as_ref().map(|file| outcome::Board::new(file.path())),
             pid_file,
-        };
+        })
+    }
+
+    fn begin(&mut self, config: Config) -> Result<(), ServeError> {
         // SAFETY: no handler. A log over the limit of a file's size is not the end of the server.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
         sys::scratch_folder();
         sys::raise_descriptor_limit();
         sys::adopt_orphans();
+        // Who asks for a reload is told when there is no room for the outcome.
+        let _ = self.outcomes.as_mut().map(outcome::Board::prepare);
+        self.load_began_ns = clock::monotonic_ns();
+        self.loading.begin(self.load_began_ns);
         // The error log is opened for the generation, and scripts of the spawner write there too.
-        master.start_generation(config.clone())?;
-        master.start_spawner(&config)?;
-        Ok(master)
+        self.start_generation(config.clone())?;
+        self.start_spawner(&config)
     }
 
     // ---- starting processes --------------------------------------------------------------------
@@ -226,11 +240,16 @@ impl Master {
     fn forget_as_child(&mut self) {
         self.lifeline.1 = None;
         self.generations.clear();
+        self.coming = None;
     }
 
     fn start_generation(&mut self, config: Config) -> Result<(), ServeError> {
         let user = identity(&config)?;
-        let site = make_site(config)?;
+        let (site, error_log) = site::make(config)?;
+        let mut new = Generation::new(self.next_generation, Box::new(site), error_log);
+        if self.loading.is_first() {
+            new.take_over_log();
+        }
         let (mine, theirs) =
             sys::message_pair(false).map_err(|e| ServeError::System("no socket pair", e))?;
         let inherited = Inherited {
@@ -246,56 +265,32 @@ impl Master {
         };
         // SAFETY: the master has one thread.
         match unsafe { sys::fork() } {
-            Ok(Some(pid)) => self.generations.push(Generation {
-                number: self.next_generation,
-                site,
-                template: pid,
-                socket: mine,
-                ready: false,
-                workers: Vec::new(),
-            }),
+            Ok(Some(pid)) => (new.template, new.socket) = (pid, Some(mine)),
             Ok(None) => {
                 drop(mine);
                 self.forget_as_child();
-                sys::exit_now(template::run(site, inherited, theirs));
+                let status = template::run(Box::leak(new.site), new.error_log, inherited, theirs);
+                sys::exit_now(status);
             }
             Err(e) => return Err(ServeError::System("cannot fork a template process", e)),
         }
+        self.coming = Some(new);
         self.next_generation += 1;
         Ok(())
-    }
-
-    fn await_first_template(&mut self) -> Result<(), ServeError> {
-        let socket = self.generations[0].socket.as_raw_fd();
-        match Message::receive(socket) {
-            Some(Message::Ready) => {
-                self.generations[0].ready = true;
-                self.maintain();
-                Ok(())
-            }
-            Some(Message::Failed(text)) => {
-                self.finish();
-                Err(ServeError::Load(text))
-            }
-            _ => {
-                self.finish();
-                Err(ServeError::Load("the process that loads the Perl code ended".to_owned()))
-            }
-        }
     }
 
     fn spawn_worker(&mut self, primary: bool) {
         let slot = (0..self.board.slots.len())
             .find(|&s| self.board.slots[s].state() == State::Free && !self.owns(s));
         let Some(slot) = slot else { return };
-        let Some(generation) = self.generations.last_mut().filter(|g| g.ready) else { return };
+        let Some(generation) = self.generations.last_mut() else { return };
+        let Some(socket) = &generation.socket else { return };
         let line = &self.board.slots[slot];
         line.clear();
         line.set_state(State::Starting);
         line.generation.store(generation.number, Relaxed);
         line.primary.store(u32::from(primary), Relaxed);
-        let asked =
-            Message::Fork { slot: slot as u32, primary }.send(generation.socket.as_raw_fd());
+        let asked = Message::Fork { slot: slot as u32, primary }.send(socket.as_raw_fd());
         if asked.is_err() {
             line.clear();
             return; // the template is gone; its end is noticed and a new one started
@@ -312,25 +307,39 @@ impl Master {
 
     fn step(&mut self) {
         let mut fds = vec![self.signals.as_fd(), self.alarm.as_fd()];
-        fds.extend(self.generations.iter().map(|g| g.socket.as_fd()));
+        let all = self.generations.iter().chain(&self.coming);
+        fds.extend(all.filter_map(|g| g.socket.as_ref()).map(|socket| socket.as_fd()));
         let ready = sys::poll(&fds, TICK_MS);
         if ready[1] {
             sys::unkick(self.alarm.as_raw_fd());
         }
-        for number in (0..self.generations.len()).rev() {
-            if ready[2 + number] {
-                self.hear(number);
-            }
+        if ready[2..].contains(&true) {
+            self.hear_all();
         }
         if ready[0] {
             while let Some(signal) = sys::next_signal(self.signals.as_raw_fd()) {
                 self.signal(signal);
             }
         }
+        self.look_after_templates();
+        self.load_when_due();
         self.retire_old();
         self.keep_spawner();
         self.maintain();
         self.kill_doomed();
+    }
+
+    /// Every message of every template.
+    fn hear_all(&mut self) {
+        let all = self.generations.iter().chain(&self.coming);
+        let numbers: Vec<u32> = all.map(|g| g.number).collect();
+        for number in numbers {
+            self.hear(number);
+        }
+    }
+
+    fn generation(&mut self, number: u32) -> Option<&mut Generation> {
+        self.generations.iter_mut().chain(&mut self.coming).find(|g| g.number == number)
     }
 
     /// Jobs wait in their socket until there is a spawner again.
@@ -339,71 +348,84 @@ impl Master {
         if self.spawner != 0 || self.stopping_ns != 0 || soon {
             return;
         }
-        let config = self.generations.last().map(|g| g.site.config.as_ref().clone());
+        let latest = self.generations.last().or(self.coming.as_ref());
+        let config = latest.map(|g| g.config().clone());
         if let Some(Err(e)) = config.map(|c| self.start_spawner(&c)) {
             self.log_crit(&format!("cannot start a CGI spawner: {e}"));
         }
     }
 
     fn log_crit(&self, text: &str) {
-        match self.generations.last() {
-            Some(generation) => generation.site.log_error(LogLevel::Crit, None, "core", text),
-            None => site::write_stderr(&format!("drom: {text}")),
+        self.log(LogLevel::Crit, text);
+    }
+
+    fn log(&self, level: LogLevel, text: &str) {
+        match self.generations.iter().chain(&self.coming).last() {
+            Some(generation) => generation.site.log_error(level, None, "core", text),
+            None => log_always(level, text),
         }
     }
 
     fn signal(&mut self, signal: i32) {
         match signal {
             libc::SIGCHLD => self.reap(),
-            libc::SIGHUP | libc::SIGUSR1 => self.reload(),
-            _ if self.stopping_ns == 0 => self.stop(),
+            libc::SIGHUP | libc::SIGUSR1 => self.ask_reload(),
+            _ if self.stopping_ns == 0 => self.stop(signal),
             _ if clock::monotonic_ns() < self.stopping_ns + SAME_SIGNAL_NS => {}
             _ => self.kill_all(),
         }
     }
 
-    /// One message of a template.
-    fn hear(&mut self, number: usize) {
-        let socket = self.generations[number].socket.as_raw_fd();
-        match Message::receive(socket) {
-            Some(Message::Ready) => self.generation_ready(number),
-            Some(Message::Failed(text)) => self.generation_failed(number, &text),
-            Some(Message::Started { slot, pid }) => {
-                let workers = &mut self.generations[number].workers;
-                if let Some(worker) = workers.iter_mut().find(|w| w.slot == slot as usize) {
-                    worker.pid = pid;
-                    if worker.drained {
-                        sys::kill(pid, libc::SIGUSR2);
-                    }
-                }
-            }
-            Some(Message::Ended { slot, pid, status }) => {
-                self.worker_ended(number, slot, pid, status)
-            }
-            Some(Message::Fork { .. }) => {}
-            None => self.template_gone(number),
+    fn hear(&mut self, number: u32) {
+        while let Some(message) = self.generation(number).and_then(Generation::hear) {
+            self.heard(number, message);
         }
     }
 
-    fn worker_ended(&mut self, number: usize, slot: u32, pid: i32, status: i32) {
+    /// One message of a template.
+    fn heard(&mut self, number: u32, message: Message) {
+        match message {
+            Message::Ready { perl } => self.generation_ready(number, &perl),
+            Message::Failed(text) => self.load_failed(&text),
+            Message::Ended { slot, pid, status } => self.worker_ended(number, slot, pid, status),
+            Message::Loads(what) => {
+                self.generation(number).into_iter().for_each(|g| g.loads.clone_from(&what));
+            }
+            Message::Started { slot, pid } => {
+                self.generation(number).into_iter().for_each(|g| g.worker_started(slot, pid));
+            }
+            Message::Fork { .. } | Message::Enough => {}
+        }
+    }
+
+    fn worker_ended(&mut self, number: u32, slot: u32, pid: i32, status: i32) {
         let slot = slot as usize;
-        let generation = &mut self.generations[number];
+        let line = &self.board.slots[slot];
+        let Some(generation) = self.generation(number) else { return };
         let found = generation.workers.iter().position(|w| w.slot == slot);
         let worker = found.map(|i| generation.workers.remove(i));
-        let line = &self.board.slots[slot];
         // Told to drain before it could hear that: it had nothing yet.
         let left_early = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGUSR2;
-        if status != 0 && !left_early {
-            log_death(generation.site, line, pid, status);
-            let quick = worker.is_some_and(|w| clock::monotonic_ns() - w.started_ns < QUICK_NS);
-            self.quick_ends = if quick { self.quick_ends + 1 } else { 0 };
-            if self.quick_ends >= QUICK_MAX {
-                self.hold_until_ns = clock::monotonic_ns() + QUICK_NS;
-            }
+        let failed = status != 0 && !left_early;
+        if failed && pid > 0 {
+            log_death(&generation.site, line, pid, status);
         }
-        lost::log(generation.site, line, pid as u32);
+        lost::log(&generation.site, line, pid as u32);
+        if failed && pid == 0 {
+            self.hold_until_ns = clock::monotonic_ns() + QUICK_NS; // it could not be forked
+        } else if failed {
+            self.note_end(worker.is_some_and(|worker| ended_quickly(&worker, line)));
+        }
         line.clear();
         self.stop_cgi_of(slot);
+    }
+
+    /// Workers that cannot even begin are not started all the time.
+    fn note_end(&mut self, quick: bool) {
+        self.quick_ends = if quick { self.quick_ends + 1 } else { 0 };
+        if self.quick_ends >= QUICK_MAX {
+            self.hold_until_ns = clock::monotonic_ns() + QUICK_NS;
+        }
     }
 
     /// Nobody reads any more what the children of a worker that ended print.
@@ -428,65 +450,178 @@ impl Master {
         self.doomed.retain(|(_, kill_ns)| *kill_ns > now_ns);
     }
 
-    /// A template that ended although nobody asked it to.
-    fn template_gone(&mut self, number: usize) {
-        let generation = self.generations.remove(number);
-        let is_last = number == self.generations.len();
-        for worker in &generation.workers {
-            self.board.slots[worker.slot].clear();
-            if worker.pid > 0 {
-                sys::kill(worker.pid, libc::SIGUSR2);
-            }
-        }
-        if !is_last || self.stopping_ns != 0 {
-            return;
-        }
-        let text = "the template process ended; its workers are drained and a new one is started";
-        generation.site.log_error(LogLevel::Crit, None, "core", text);
-        self.reload();
-    }
-
     fn reap(&mut self) {
         while let Some((pid, status)) = sys::reap() {
             self.board.forget_child(pid);
-            if pid != self.spawner {
+            if pid == self.spawner {
+                self.spawner_ended(status);
                 continue;
             }
-            self.spawner = 0;
-            if self.stopping_ns == 0 {
-                let how = sys::how_it_ended(status);
-                self.log_crit(&format!("the CGI spawner {how}; a new one is started"));
+            let all = self.generations.iter().chain(&self.coming);
+            let is_template = |g: &&Generation| g.template == pid;
+            if let Some(number) = all.clone().find(is_template).map(|g| g.number) {
+                self.template_ended(number, status);
+                continue;
+            }
+            // Workers come to this process when their template has ended.
+            let board = self.board;
+            let found = all.clone().find_map(|g| Some((g.number, g.slot_of(pid, board)?)));
+            if let Some((number, slot)) = found {
+                self.worker_ended(number, slot as u32, pid, status);
             }
         }
     }
 
-    // ---- reload --------------------------------------------------------------------------------
-
-    fn reload(&mut self) {
-        if self.stopping_ns != 0 || self.generations.last().is_some_and(|g| !g.ready) {
-            return; // the one that is loading will see what is there now
-        }
-        match (self.read_config)() {
-            Ok(config) => {
-                if let Err(e) = self.start_generation(config) {
-                    self.note_reload(&format!("failed: {e}"));
-                }
-            }
-            Err(text) => self.note_reload(&format!("failed: {text}")),
+    fn spawner_ended(&mut self, status: i32) {
+        self.spawner = 0;
+        if self.stopping_ns == 0 {
+            let how = sys::how_it_ended(status);
+            self.log_crit(&format!("the CGI spawner {how}; a new one is started"));
         }
     }
 
-    fn generation_ready(&mut self, number: usize) {
-        self.generations[number].ready = true;
+    // ---- templates -----------------------------------------------------------------------------
+
+    fn template_ended(&mut self, number: u32, status: i32) {
+        self.hear(number); // what it said before
+        let Some(generation) = self.generation(number) else { return };
+        let pid = std::mem::take(&mut generation.template);
+        generation.socket = None;
+        let how = sys::how_it_ended(status);
+        if self.stopping_ns != 0 {
+            return;
+        }
+        if let Some(coming) = self.coming.as_ref().filter(|g| g.number == number) {
+            let text = format!("the process that loads the Perl code {how}");
+            self.load_failed(&during(&text, &coming.loads));
+        } else if self.generations.last().is_some_and(|g| g.number == number) {
+            let text = "its workers go on, and a new one is started";
+            self.log_crit(&format!("the template process {pid} {how}; {text}"));
+            self.loading.lose(clock::monotonic_ns());
+        }
+    }
+
+    fn look_after_templates(&mut self) {
+        let (now_ns, board) = (clock::monotonic_ns(), self.board);
+        let mut missing = Vec::new();
+        for generation in self.generations.iter_mut().chain(&mut self.coming) {
+            generation.end_closed(now_ns);
+            let slots = generation.missing(board, now_ns);
+            missing.extend(slots.into_iter().map(|(slot, pid)| (generation.number, slot, pid)));
+        }
+        for (number, slot, pid) in missing {
+            self.worker_ended(number, slot as u32, pid, 0);
+        }
+        self.note_desertion();
+    }
+
+    /// Nobody is left who could answer, or start somebody who could.
+    fn note_desertion(&mut self) {
+        let deserted = self.stopping_ns == 0
+            && !self.loading.is_first()
+            && self.generations.iter().all(|g| g.workers.is_empty())
+            && !self.generations.last().is_some_and(Generation::has_template);
+        if deserted && !self.deserted {
+            let text = "no worker is left, and none can be started before the Perl code is loaded";
+            self.log_crit(&format!("{text}: requests wait"));
+        }
+        self.deserted = deserted;
+    }
+
+    // ---- loading -------------------------------------------------------------------------------
+
+    fn ask_reload(&mut self) {
+        self.loading.ask();
+        if let Some(Err(e)) = self.outcomes.as_mut().map(outcome::Board::prepare) {
+            self.log_mute(&e);
+        }
+    }
+
+    fn load_when_due(&mut self) {
+        if self.stopping_ns != 0 || self.failure.is_some() {
+            return;
+        }
+        match self.loading.step(clock::monotonic_ns()) {
+            Step::Wait => {}
+            Step::Begin => self.load(),
+            Step::GiveUp(why) => {
+                let text = self.coming.as_ref().map_or(String::new(), |g| during(&why, &g.loads));
+                self.kill_coming();
+                self.load_failed(&text);
+            }
+        }
+    }
+
+    fn load(&mut self) {
+        self.load_began_ns = clock::monotonic_ns();
+        self.loading.begin(self.load_began_ns);
+        let read = (self.read_config)().map_err(ServeError::Config);
+        if let Err(e) = read.and_then(|config| self.start_generation(config)) {
+            self.load_failed(&e.to_string());
+        }
+    }
+
+    /// With whatever it started meanwhile.
+    fn kill_coming(&mut self) {
+        if let Some(coming) = self.coming.take().filter(|g| g.template != 0) {
+            sys::kill_tree(coming.template, libc::SIGKILL);
+        }
+    }
+
+    fn load_failed(&mut self, text: &str) {
+        self.coming = None;
+        if self.loading.is_first() {
+            self.failure = Some(ServeError::Load(text.to_owned()));
+            return;
+        }
+        let line = match self.loading.fail(clock::monotonic_ns()) {
+            None => format!("reload failed: {text}; the old code keeps serving"),
+            Some(pause_s) => {
+                format!("cannot load the Perl code again: {text}; the next try is in {pause_s} s")
+            }
+        };
+        log_always(LogLevel::Error, &line);
+        self.tell(&format!("failed: {text}"));
+    }
+
+    fn generation_ready(&mut self, number: u32, perl: &str) {
+        let Some(mut generation) = self.coming.take_if(|g| g.number == number) else { return };
+        let first = self.loading.is_first();
+        generation.take_over_log();
+        generation.loads.clear();
+        let warnings = self.fixed.differs(generation.config());
+        self.loading.ready(clock::monotonic_ns());
+        self.generations.push(generation);
         self.quick_ends = 0;
-        self.replace_spawner(number);
-        self.note_reload("done");
+        if first {
+            let server = site::server_header(ServerTokens::Minimal);
+            let text = format!("{server}{perl} configured -- resuming normal operations");
+            return log_always(LogLevel::Notice, &text);
+        }
+        self.replace_spawner();
+        log_always(LogLevel::Notice, "reload: the new code is loaded; old workers finish");
+        warnings.iter().for_each(|text| log_always(LogLevel::Warn, text));
+        self.tell(&["done".to_owned()].into_iter().chain(warnings).collect::<Vec<_>>().join("\n"));
+    }
+
+    /// Those who wait for the load that has just ended.
+    fn tell(&mut self, outcome: &str) {
+        let began_ns = self.load_began_ns;
+        if let Some(Err(e)) = self.outcomes.as_mut().map(|o| o.tell(began_ns, outcome)) {
+            self.log_mute(&e);
+        }
+    }
+
+    fn log_mute(&self, error: &std::io::Error) {
+        let path = self.outcomes.iter().map(|o| o.path().display().to_string()).collect::<String>();
+        let text = format!("the outcome of a reload cannot be written to {path}: {error}");
+        log_always(LogLevel::Error, &text);
     }
 
     /// The new one has the new error log, `User` and `DromCGIPreload`. The old one may be started a
     /// moment ago and not know the signal yet: that ends it as well, before it took a job.
-    fn replace_spawner(&mut self, number: usize) {
-        let config = self.generations[number].site.config.as_ref().clone();
+    fn replace_spawner(&mut self) {
+        let Some(config) = self.generations.last().map(|g| g.config().clone()) else { return };
         let old = std::mem::take(&mut self.spawner);
         match self.start_spawner(&config) {
             Ok(()) if old > 0 => sys::kill(old, cgi::spawner::RETIRE),
@@ -498,14 +633,9 @@ impl Master {
         }
     }
 
-    fn generation_failed(&mut self, number: usize, text: &str) {
-        self.generations.remove(number);
-        self.note_reload(&format!("failed: {text}"));
-    }
-
     /// Old workers drain once the new generation has somebody who accepts.
     fn retire_old(&mut self) {
-        let Some(current) = self.generations.last().filter(|g| g.ready) else { return };
+        let Some(current) = self.generations.last() else { return };
         let number = current.number;
         let accepts = current
             .workers
@@ -514,32 +644,9 @@ impl Master {
         if !accepts {
             return;
         }
-        for generation in self.generations.iter_mut().filter(|g| g.number != number) {
-            generation.workers.iter_mut().for_each(drain);
-        }
-        self.generations.retain(|g| g.number == number || !g.workers.is_empty());
-    }
-
-    fn note_reload(&self, outcome: &str) {
-        let level = if outcome == "done" { LogLevel::Notice } else { LogLevel::Error };
-        if let Some(generation) = self.generations.first() {
-            let text = match outcome {
-                "done" => "reload: the new code is loaded; old workers finish".to_owned(),
-                _ => format!("reload {outcome}; the old code keeps serving"),
-            };
-            let line = site::error_line(level, None, "core", &text);
-            site::write_stderr(&line);
-            let _ = generation;
-        }
-        if let Some(path) = self.status_file() {
-            let text = format!("{} {outcome}\n", clock::monotonic_ns());
-            // Only `--reload` waits for it, and says so when it never comes.
-            let _ = std::fs::write(path, text);
-        }
-    }
-
-    fn status_file(&self) -> Option<PathBuf> {
-        self.pid_file.as_ref().map(|file| reload_status_file(file.path()))
+        self.generations.iter_mut().filter(|g| g.number != number).for_each(Generation::drain);
+        let over = |g: &mut Generation| g.number != number && g.workers.is_empty();
+        self.generations.extract_if(.., over).for_each(|g| g.dismiss());
     }
 
     // ---- how many workers ----------------------------------------------------------------------
@@ -548,7 +655,7 @@ impl Master {
         if self.stopping_ns != 0 || clock::monotonic_ns() < self.hold_until_ns {
             return;
         }
-        let Some(generation) = self.generations.last().filter(|g| g.ready) else { return };
+        let Some(generation) = self.generations.last().filter(|g| g.has_template()) else { return };
         let settings = &generation.site.config.server;
         let (min_spare, max_spare) = (settings.min_spare as usize, settings.max_spare as usize);
         let (start, most) =
@@ -580,8 +687,17 @@ impl Master {
         for _ in 0..want.min(room) {
             self.spawn_worker(false);
         }
+        self.note_pressure(idle == 0 && total >= most);
         if idle > max_spare.max(min_spare + 1).max(start) {
             self.shrink();
+        }
+    }
+
+    fn note_pressure(&mut self, full: bool) {
+        if self.pressure.look(full, clock::monotonic_ns()) {
+            let text = "server reached MaxRequestWorkers setting, consider raising the \
+                MaxRequestWorkers setting";
+            self.log(LogLevel::Error, text);
         }
     }
 
@@ -596,7 +712,7 @@ impl Master {
         let Some(generation) = self.generations.last_mut() else { return };
         let idle = |w: &&mut Worker| !w.primary && !w.drained && board.slots[w.slot].is_idle();
         if let Some(worker) = generation.workers.iter_mut().rev().find(idle) {
-            drain(worker);
+            worker.drain();
         }
     }
 
@@ -606,12 +722,17 @@ impl Master {
 
     // ---- the end -------------------------------------------------------------------------------
 
-    fn stop(&mut self) {
+    fn stop(&mut self, signal: i32) {
+        let name = match signal {
+            libc::SIGINT => "SIGINT",
+            libc::SIGQUIT => "SIGQUIT",
+            _ => "SIGTERM",
+        };
+        log_always(LogLevel::Notice, &format!("caught {name}, shutting down"));
         self.stopping_ns = clock::monotonic_ns();
         self.listeners.clear();
-        for generation in &mut self.generations {
-            generation.workers.iter_mut().for_each(drain);
-        }
+        self.kill_coming();
+        self.generations.iter_mut().for_each(Generation::drain);
     }
 
     fn kill_all(&mut self) {
@@ -639,7 +760,8 @@ impl Master {
         let mut left: Vec<i32> = self.generations.iter().map(|g| g.template).collect();
         left.push(self.spawner);
         left.retain(|&pid| pid > 0);
-        self.generations.clear();
+        self.kill_coming();
+        self.generations.drain(..).for_each(|g| g.dismiss());
         self.lifeline.1 = None;
         for round in 0..200 {
             while let Some((pid, _)) = sys::reap() {
@@ -651,13 +773,11 @@ impl Master {
             if round == 150 {
                 left.iter().for_each(|&pid| sys::kill(pid, libc::SIGKILL));
             }
-            clock::sleep(std::time::Duration::from_millis(10));
+            clock::sleep(Duration::from_millis(10));
         }
         end_orphans();
-        if let Some(file) = &self.pid_file {
-            // A file that somebody removed already is as good.
-            let _ = std::fs::remove_file(reload_status_file(file.path()));
-        }
+        self.outcomes.iter().for_each(outcome::Board::remove);
+        self.pid_file = None;
     }
 }
 
@@ -666,13 +786,6 @@ fn write_pid_file(path: &Path) -> Result<PidFile, ServeError> {
         Refusal::Taken(pid) => ServeError::Running(path.to_owned(), pid),
         Refusal::Unwritable(e) => ServeError::PidFile(path.to_owned(), e),
     })
-}
-
-/// Where the master tells `drom serve --reload` how it went.
-pub fn reload_status_file(pid_file: &std::path::Path) -> PathBuf {
-    let mut name = pid_file.as_os_str().to_owned();
-    name.push(".reload");
-    PathBuf::from(name)
 }
 
 /// What scripts started and left behind came to this process, the subreaper. A program that means
@@ -688,20 +801,30 @@ fn end_orphans() {
         if sys::kill_family(signal) == 0 {
             return;
         }
-        clock::sleep(std::time::Duration::from_millis(10));
+        clock::sleep(Duration::from_millis(10));
     }
 }
 
-fn drain(worker: &mut Worker) {
-    if !worker.drained {
-        worker.drained = true;
-        if worker.pid > 0 {
-            sys::kill(worker.pid, libc::SIGUSR2);
-        }
+/// To standard error, the error log, whatever LogLevel says: what Apache says of itself as well.
+fn log_always(level: LogLevel, text: &str) {
+    site::write_stderr(&site::error_line(level, None, "core", text));
+}
+
+/// With what was being loaded, where that is known.
+fn during(text: &str, loads: &str) -> String {
+    match loads.split_once(": ") {
+        Some((place, what)) => format!("{place}: {text}; it was at {what}"),
+        None => text.to_owned(),
     }
 }
 
-fn log_death(site: &Site, line: &crate::scoreboard::Slot, pid: i32, status: i32) {
+/// Without having served anything, soon after its start.
+fn ended_quickly(worker: &Worker, line: &Slot) -> bool {
+    let served = line.requests.load(Relaxed) > 0;
+    !served && clock::monotonic_ns() - worker.started_ns < QUICK_NS
+}
+
+fn log_death(site: &Site, line: &Slot, pid: i32, status: i32) {
     let how = sys::how_it_ended(status);
     let (request, position) = (line.request.line(), line.position.line());
     let busy = line.perl_since_ns.load(Relaxed) != 0 || line.state() == State::Dying;
@@ -738,10 +861,4 @@ fn listen(address: SocketAddr, config: &Config) -> Result<(SocketAddr, TcpListen
 fn identity(config: &Config) -> Result<Option<Identity>, ServeError> {
     sys::identity(config.server.user.as_deref(), config.server.group.as_deref())
         .map_err(ServeError::Identity)
-}
-
-/// Opens the logs and derives what every request needs.
-fn make_site(config: Config) -> Result<&'static Site, ServeError> {
-    let site = site::make(config)?;
-    Ok(Box::leak(Box::new(site)))
 }

@@ -346,9 +346,13 @@ fn conclude(outcome: Outcome, request: &mut Request) -> bool {
         }
         End::TimedOut(text) => {
             let line = String::from_utf8_lossy(request.request_line()).into_owned();
-            let text = format!("the request ran too long and was {}: {line}", shown(&text));
+            let (why, status) = match crate::crisis::is_server_ending() {
+                true => ("the server's master is gone and the request", 503),
+                false => ("the request ran too long and", 504),
+            };
+            let text = format!("{why} was {}: {line}", shown(&text));
             request.note("perl", LogLevel::Error, &text);
-            request.next = Next::Error(504);
+            request.next = Next::Error(status);
             false
         }
     }

@@ -22,7 +22,8 @@ use crate::{
     master::ServeError,
 };
 
-/// One per generation; leaked, so that every request may point at it.
+/// One per generation. The master drops it with the generation; in a template, which ends with it,
+/// it is leaked, so that every request of its workers may point at it.
 pub struct Site {
     pub config: Arc<Config>,
     pub mapper: Mapper,
@@ -111,15 +112,18 @@ impl Site {
     }
 }
 
-/// Opens the logs and derives what every request needs.
-pub fn make(config: Config) -> Result<Site, ServeError> {
+/// Standard error becomes the error log.
+pub fn take_over(error_log: &std::fs::File) {
+    // SAFETY: both descriptors are open.
+    unsafe { libc::dup2(error_log.as_raw_fd(), 2) };
+}
+
+/// Opens the logs and derives what every request needs. The error log comes besides: until the code
+/// is loaded, the one from before goes on.
+pub fn make(config: Config) -> Result<(Site, Option<std::fs::File>), ServeError> {
     let settings = &config.server;
     let error_log = settings.error_log.clone();
-    if let Some(path) = &error_log {
-        let file = open_log(path)?;
-        // SAFETY: both descriptors are open; standard error becomes the log.
-        unsafe { libc::dup2(file.as_raw_fd(), 2) };
-    }
+    let error_file = error_log.as_deref().map(open_log).transpose()?;
     let mut access_logs = Vec::new();
     for log in &settings.custom_logs {
         let format = LogFormat::parse(&log.format).map_err(ServeError::Config)?;
@@ -141,7 +145,9 @@ pub fn make(config: Config) -> Result<Site, ServeError> {
     let config = Arc::new(config);
     let mapper = Mapper::new(Arc::clone(&config));
     let environment = std::env::vars_os().collect();
-    Ok(Site { config, mapper, server, limits, types, access_logs, error_log_name, environment })
+    let site =
+        Site { config, mapper, server, limits, types, access_logs, error_log_name, environment };
+    Ok((site, error_file))
 }
 
 fn open_log(path: &Path) -> Result<std::fs::File, ServeError> {

@@ -361,6 +361,17 @@ pub fn kill_family(signal: i32) -> usize {
     family.len()
 }
 
+/// Ends a process and those below it that have not made themselves a session of their own.
+pub fn kill_tree(pid: i32, signal: i32) {
+    // SAFETY: no pointers.
+    let session = |pid| unsafe { libc::getsid(pid) };
+    let mut family = Vec::new();
+    descendants(pid, &mut family);
+    family.retain(|&pid| session(pid) == session(0));
+    kill(pid, signal);
+    family.iter().for_each(|&pid| kill(pid, signal));
+}
+
 fn descendants(pid: i32, all: &mut Vec<i32>) {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
     for task in tasks.into_iter().flatten().flatten() {
@@ -426,6 +437,21 @@ pub fn reset_signals() {
         }
     }
     unblock_signals();
+}
+
+/// The end of children is heard of from now on. Returns what was to happen instead.
+pub fn reset_child_signal() -> libc::sigaction {
+    // SAFETY: sigaction is plain data, for which zero is SIG_DFL.
+    unsafe {
+        let (default, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigaction(libc::SIGCHLD, &raw const default, &raw mut before);
+        before
+    }
+}
+
+pub fn set_child_signal(action: &libc::sigaction) {
+    // SAFETY: the action was in place in this process, or in the one it was forked from.
+    unsafe { libc::sigaction(libc::SIGCHLD, action, std::ptr::null_mut()) };
 }
 
 pub fn unblock_signals() {

@@ -1,16 +1,20 @@
-//! The template process: loads the configuration's Perl once, never serves, and forks workers that share its
-//! memory. Talks to the master over one socket with the messages of [`Message`].
+//! The template process: loads the configuration's Perl once, never serves, and forks workers that
+//! share its memory. Talks to the master over one socket with the messages of [`Message`].
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::{
+    collections::HashMap,
+    fs::File,
+    os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
+};
 
 use drom_perl::{Interpreter, Unavailable};
 
 use crate::{
-    config::{PerlStartup, PerlStep, PerlStepKind, ScriptFlavour},
+    config::{LogLevel, PerlStartup, PerlStep, PerlStepKind, ScriptFlavour},
     engine,
     perl_tier::PerlTier,
     scoreboard::{Scoreboard, State},
-    site::Site,
+    site::{self, Site},
     sys, worker,
 };
 
@@ -44,8 +48,15 @@ pub enum Message {
         slot: u32,
         primary: bool,
     },
-    /// Everything is loaded.
-    Ready,
+    /// To the template: it is not needed any more. Without this the end of the socket is the end of
+    /// the master.
+    Enough,
+    /// What is loaded now, and where the configuration says so.
+    Loads(String),
+    /// Everything is loaded; the name of the perl, when there is one.
+    Ready {
+        perl: String,
+    },
     /// It cannot be loaded; the text is for the operator.
     Failed(String),
     Started {
@@ -68,10 +79,14 @@ impl Message {
             }
             bytes
         };
+        let words =
+            |kind: u8, text: &str| [&[kind], &text.as_bytes()[..text.len().min(60_000)]].concat();
         let bytes = match self {
             Self::Fork { slot, primary } => numbers(b'F', (*slot).into(), (*primary).into(), 0),
-            Self::Ready => vec![b'R'],
-            Self::Failed(text) => [b"E", &text.as_bytes()[..text.len().min(60_000)]].concat(),
+            Self::Enough => vec![b'Q'],
+            Self::Loads(text) => words(b'L', text),
+            Self::Ready { perl } => words(b'R', perl),
+            Self::Failed(text) => words(b'E', text),
             Self::Started { slot, pid } => numbers(b'S', (*slot).into(), (*pid).into(), 0),
             Self::Ended { slot, pid, status } => {
                 numbers(b'D', (*slot).into(), (*pid).into(), (*status).into())
@@ -89,10 +104,13 @@ impl Message {
             let bytes = rest.get(index * 8..index * 8 + 8)?;
             Some(i64::from_le_bytes(bytes.try_into().ok()?))
         };
+        let text = || String::from_utf8_lossy(rest).into_owned();
         Some(match kind {
             b'F' => Self::Fork { slot: number(0)? as u32, primary: number(1)? != 0 },
-            b'R' => Self::Ready,
-            b'E' => Self::Failed(String::from_utf8_lossy(rest).into_owned()),
+            b'Q' => Self::Enough,
+            b'L' => Self::Loads(text()),
+            b'R' => Self::Ready { perl: text() },
+            b'E' => Self::Failed(text()),
             b'S' => Self::Started { slot: number(0)? as u32, pid: number(1)? as i32 },
             b'D' => Self::Ended {
                 slot: number(0)? as u32,
@@ -104,11 +122,23 @@ impl Message {
     }
 }
 
-/// The whole life of a template, and in a forked child the whole life of a worker.
-pub fn run(site: &'static Site, inherited: Inherited, master: OwnedFd) -> i32 {
+/// What stays of the configuration's Perl when it is loaded.
+struct Loaded {
+    perl: Option<PerlTier>,
+    /// What start-up code wants of the end of children. The template itself has to hear of it.
+    on_child: libc::sigaction,
+}
+
+/// The whole life of a template, and in a forked child the whole life of a worker. Until the code
+/// is loaded, standard error stays what it is.
+pub fn run(
+    site: &'static Site,
+    error_log: Option<File>,
+    inherited: Inherited,
+    master: OwnedFd,
+) -> i32 {
     sys::reset_signals();
-    // Start-up code that does not end hears nothing of the lifeline. Workers are forked without
-    // this: they end by themselves.
+    // Start-up code that does not end hears nothing of the lifeline.
     sys::die_with_parent(libc::SIGKILL);
     if sys::parent() != inherited.master {
         return 1;
@@ -121,8 +151,7 @@ pub fn run(site: &'static Site, inherited: Inherited, master: OwnedFd) -> i32 {
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }
-    let loaded = load(site);
-    let mut perl = match loaded {
+    let perl = match load(site, &master) {
         Ok(perl) => perl,
         Err(text) => {
             // The master shows it; when the master is gone nobody needs it.
@@ -130,35 +159,52 @@ pub fn run(site: &'static Site, inherited: Inherited, master: OwnedFd) -> i32 {
             return 1;
         }
     };
+    error_log.iter().for_each(site::take_over);
+    drop(error_log);
+    let loaded = Loaded { perl, on_child: sys::reset_child_signal() };
+    // From here on it hears the end of the socket, and can say so.
+    sys::die_with_parent(0);
+    fork_workers(site, inherited, master, loaded)
+}
+
+fn fork_workers(
+    site: &'static Site,
+    inherited: Inherited,
+    master: OwnedFd,
+    mut loaded: Loaded,
+) -> i32 {
     // SIGTERM for the whole group is the master's to understand.
     let Ok(signals) = sys::signal_fd(&[libc::SIGCHLD, libc::SIGTERM]) else { return 1 };
-    if Message::Ready.send(master.as_raw_fd()).is_err() {
+    let perl = loaded.perl.as_ref().map(|perl| perl.interpreter.version());
+    let perl = perl.map(|version| format!(" Perl/{version}")).unwrap_or_default();
+    if (Message::Ready { perl }).send(master.as_raw_fd()).is_err() {
         return 1;
     }
-    let mut slots = std::collections::HashMap::new();
+    let mut slots = HashMap::new();
     loop {
         let ready = sys::poll(&[master.as_fd(), signals.as_fd()], -1);
         if ready[1] {
             while sys::next_signal(signals.as_raw_fd()).is_some() {}
-            while let Some((pid, status)) = sys::reap() {
-                if let Some(slot) = slots.remove(&pid) {
-                    // A master that is gone shows at the next receive.
-                    let _ = Message::Ended { slot, pid, status }.send(master.as_raw_fd());
-                }
-            }
+            tell_ended(&mut slots, &master);
         }
         if !ready[0] {
             continue;
         }
-        let Some(Message::Fork { slot, primary }) = Message::receive(master.as_raw_fd()) else {
+        let message = Message::receive(master.as_raw_fd());
+        let Some(Message::Fork { slot, primary }) = message else {
+            if message.is_none() {
+                note_master(site, inherited.master);
+            }
             return 0;
         };
-        // SAFETY: the template has one thread (start-up code that leaves threads behind is refused).
+        // SAFETY: one thread; start-up code that leaves others behind is refused.
         match unsafe { sys::fork() } {
             Ok(None) => {
                 drop(master);
                 drop(signals);
-                return become_worker(site, inherited, slot, primary, perl.take());
+                sys::reset_signals();
+                sys::set_child_signal(&loaded.on_child);
+                return become_worker(site, inherited, slot, primary, loaded.perl.take());
             }
             Ok(Some(pid)) => {
                 slots.insert(pid, slot);
@@ -166,11 +212,25 @@ pub fn run(site: &'static Site, inherited: Inherited, master: OwnedFd) -> i32 {
             }
             Err(e) => {
                 let text = format!("cannot fork a worker: {e}");
-                site.log_error(crate::config::LogLevel::Crit, None, "core", &text);
+                site.log_error(LogLevel::Crit, None, "core", &text);
                 let _ = Message::Ended { slot, pid: 0, status: 1 << 8 }.send(master.as_raw_fd());
             }
         }
     }
+}
+
+/// A master that is gone shows at the next receive.
+fn tell_ended(slots: &mut HashMap<i32, u32>, master: &OwnedFd) {
+    while let Some((pid, status)) = sys::reap() {
+        if let Some(slot) = slots.remove(&pid) {
+            let _ = Message::Ended { slot, pid, status }.send(master.as_raw_fd());
+        }
+    }
+}
+
+fn note_master(site: &Site, master: i32) {
+    let text = format!("the master process {master} is gone: the server ends");
+    site.log_error(LogLevel::Crit, None, "core", &text);
 }
 
 fn become_worker(
@@ -180,12 +240,11 @@ fn become_worker(
     primary: bool,
     perl: Option<PerlTier>,
 ) -> i32 {
-    sys::reset_signals();
     if let Some(user) = &inherited.user
         && let Err(e) = sys::become_user(user)
     {
         let text = format!("cannot become the configured User: {e}");
-        site.log_error(crate::config::LogLevel::Crit, None, "core", &text);
+        site.log_error(LogLevel::Crit, None, "core", &text);
         return 1;
     }
     // Scripts are run in their folders, and a worker comes back from there.
@@ -216,7 +275,7 @@ fn become_worker(
 // ---- loading ---------------------------------------------------------------------------------------
 
 /// Starts perl and loads what the configuration names, in order. The error is for the operator.
-fn load(site: &'static Site) -> Result<Option<PerlTier>, String> {
+fn load(site: &'static Site, master: &OwnedFd) -> Result<Option<PerlTier>, String> {
     let startup = &site.config.perl;
     if !startup.wanted {
         return Ok(None);
@@ -237,9 +296,10 @@ fn load(site: &'static Site) -> Result<Option<PerlTier>, String> {
     let late = |step: &&PerlStep| matches!(step.kind, PerlStepKind::PostConfigRequire(_));
     let (after, first): (Vec<_>, Vec<_>) = startup.steps.iter().partition(late);
     for step in first.into_iter().chain(after) {
+        say_loads(master, &described(step));
         run_step(&perl, step)?;
     }
-    preload(&mut perl)?;
+    preload(&mut perl, master)?;
     perl.interpreter.require("Drom::Environment::Forget", false).map_err(|text| shown(&text))?;
     if sys::thread_count() > 1 {
         return Err(
@@ -270,6 +330,24 @@ fn complains_of(text: &str, switch: &str) -> bool {
     text.contains(switch) || name.is_some_and(|name| text.contains(&format!(" {name}.pm ")))
 }
 
+/// Should this process end over it, the master knows over what.
+fn say_loads(master: &OwnedFd, what: &str) {
+    // A master that is gone shows later.
+    let _ = Message::Loads(what.to_owned()).send(master.as_raw_fd());
+}
+
+fn described(step: &PerlStep) -> String {
+    let (name, what) = match &step.kind {
+        PerlStepKind::Module(module) => ("PerlModule", module.clone()),
+        PerlStepKind::Require(path) => ("PerlRequire", path.display().to_string()),
+        PerlStepKind::ConfigRequire(path) => ("PerlConfigRequire", path.display().to_string()),
+        PerlStepKind::PostConfigRequire(path) => {
+            ("PerlPostConfigRequire", path.display().to_string())
+        }
+    };
+    format!("{}: {name} {what}", step.place)
+}
+
 fn run_step(perl: &PerlTier, step: &PerlStep) -> Result<(), String> {
     let result = match &step.kind {
         PerlStepKind::Module(name) => perl.interpreter.require(name, false),
@@ -283,7 +361,7 @@ fn run_step(perl: &PerlTier, step: &PerlStep) -> Result<(), String> {
 }
 
 /// Scripts that `ModPerl::RegistryLoader` asked for while the start-up files ran.
-fn preload(perl: &mut PerlTier) -> Result<(), String> {
+fn preload(perl: &mut PerlTier, master: &OwnedFd) -> Result<(), String> {
     for entry in perl.interpreter.take_preloads() {
         let mut parts = entry.split(|&b| b == 0).map(|p| String::from_utf8_lossy(p).into_owned());
         let (class, file) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -291,6 +369,7 @@ fn preload(perl: &mut PerlTier) -> Result<(), String> {
         let (_, flavour) = flavour.ok_or_else(|| {
             format!("RegistryLoader: {class} is no class of scripts; use ModPerl::Registry")
         })?;
+        say_loads(master, &format!("RegistryLoader: {file}"));
         perl.preload(*flavour, std::path::Path::new(&file))
             .map_err(|e| format!("RegistryLoader cannot compile {file}: {e}"))?;
     }
@@ -324,7 +403,9 @@ mod tests {
         let (a, b) = sys::message_pair(false).unwrap();
         for message in [
             Message::Fork { slot: 3, primary: true },
-            Message::Ready,
+            Message::Enough,
+            Message::Loads("c.conf:3: PerlModule Site".to_owned()),
+            Message::Ready { perl: " Perl/v5.36.0".to_owned() },
             Message::Failed("startup.pl line 3".to_owned()),
             Message::Started { slot: 1, pid: 77 },
             Message::Ended { slot: 1, pid: 77, status: 139 },

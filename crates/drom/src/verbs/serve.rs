@@ -10,7 +10,10 @@ use std::{
 };
 
 use drom_observe::clock;
-use drom_serve::config::{Config, Options};
+use drom_serve::{
+    Heard,
+    config::{Config, Options},
+};
 
 use crate::{exit::Exit, say};
 
@@ -53,8 +56,11 @@ Examples:
 
 Signals: HUP loads again, TERM and INT finish what runs and end.";
 
-/// How long `--reload` waits for the new code.
-const RELOAD_WAIT: Duration = Duration::from_secs(60);
+/// How long `--reload` waits for the new code. Code that hangs is given up by then.
+const RELOAD_WAIT: Duration = Duration::from_secs(70);
+const LOOK: Duration = Duration::from_millis(20);
+/// So many looks in a row for a file that is not there: the server could not make it.
+const MISSED_MAX: u32 = 50;
 
 const AS_ROOT: &str =
     "drom serve: warning: started by root, and no User is set: all scripts run as root\n";
@@ -183,31 +189,50 @@ fn reload(config: &Config) -> Exit {
         ));
         return Exit::Failed;
     };
-    let status = drom_serve::reload_status_file(pid_file);
-    let before = std::fs::read_to_string(&status).unwrap_or_default();
+    let asked_ns = clock::monotonic_ns();
     // SAFETY: no pointers.
     if unsafe { libc::kill(pid, libc::SIGHUP) } != 0 {
         say::line(format!("drom serve: process {pid}: {}", std::io::Error::last_os_error()));
         return Exit::Failed;
     }
-    let until = clock::now() + RELOAD_WAIT;
-    while clock::now() < until {
-        let now = std::fs::read_to_string(&status).unwrap_or_default();
-        if now != before && now.ends_with('\n') {
-            return tell(now.split_once(' ').map_or("", |(_, outcome)| outcome.trim_end()));
+    match outcome(pid_file, pid, asked_ns) {
+        Ok(outcome) => tell(&outcome),
+        Err(text) => {
+            say::line(format!("drom serve: {text}"));
+            Exit::Failed
         }
-        clock::sleep(Duration::from_millis(20));
     }
-    say::line(format!(
-        "drom serve: the server did not say within {} s how it went",
-        RELOAD_WAIT.as_secs()
-    ));
-    Exit::Failed
+}
+
+/// What the server says of the first load that begins after it was asked for.
+fn outcome(pid_file: &Path, pid: i32, asked_ns: u64) -> Result<String, String> {
+    let until = clock::now() + RELOAD_WAIT;
+    let mut missed = 0;
+    while clock::now() < until {
+        missed = match drom_serve::heard(pid_file, asked_ns) {
+            Heard::Outcome(text) => return Ok(text),
+            Heard::Nothing => 0,
+            Heard::Nowhere => missed + 1,
+        };
+        // SAFETY: no pointers; signal 0 only asks.
+        if unsafe { libc::kill(pid, 0) } != 0 {
+            return Err(format!("the server (process {pid}) ended"));
+        }
+        if missed > MISSED_MAX {
+            return Err("the server cannot write how it goes beside its PidFile; it is in the \
+                error log"
+                .to_owned());
+        }
+        clock::sleep(LOOK);
+    }
+    Err(format!("the server did not say within {} s how it went", RELOAD_WAIT.as_secs()))
 }
 
 fn tell(outcome: &str) -> Exit {
-    if outcome == "done" {
+    let (first, rest) = outcome.split_once('\n').unwrap_or((outcome, ""));
+    if first == "done" {
         say::line("reloaded");
+        rest.lines().for_each(|warning| say::line(format!("warning: {warning}")));
         return Exit::Done;
     }
     say::line(format!("reload {outcome}\nThe old code keeps serving."));
