@@ -84,10 +84,9 @@ const REPORT: &str = r#"
     opendir my $d, '/proc/self/fd'; my @fds = sort { $a <=> $b } grep { /\d/ } readdir $d;
     open my $s, '<', '/proc/self/status';
     my @status = grep { /^(Name|Sig[^Q]|Shd|Uid|Gid|Cap|Thr)/ } <$s>;
-    open my $m, '<', '/proc/self/maps'; my $maps = () = <$m>;
     open my $c, '<', '/proc/self/comm'; my $comm = <$c>;
     our ($left, @left, %left); my ($user) = times;
-    print map { "$_\n" } "fds @fds", @status, "maps $maps", $comm, 'umask ' . umask, "0 $0",
+    print map { "$_\n" } "fds @fds", @status, $comm, 'umask ' . umask, "0 $0",
         "cwd " . readlink('/proc/self/cwd'), 'env ' . join(',', sort keys %ENV), "inc @INC",
         'loaded ' . join(',', sort keys %INC), 'names ' . join(',', sort keys %main::),
         "left " . ($left // 'undef') . " @left " . join(',', %left), "sep $, $\\ $/ $; $| $^W",
@@ -175,6 +174,52 @@ fn requests_side_by_side_get_their_own_answers() {
             });
         }
     });
+}
+
+/// A module that reads its __DATA__ when it is asked, and counts it.
+const KEEPS_OPEN: &str = "package KeepsOpen; my $lines; \
+    sub lines { while (<DATA>) { $lines++ } $lines } 1;\n__DATA__\n";
+
+/// Loaded ahead, it would share its file with every script, and the place in it.
+#[test]
+fn a_module_that_keeps_a_file_open_is_loaded_by_each_script() {
+    let ask_perl = ["-MConfig", "-e", "print $Config{sitelib}"];
+    let told = std::process::Command::new("/usr/bin/perl").args(ask_perl).output().unwrap();
+    let local = std::path::PathBuf::from(String::from_utf8(told.stdout).unwrap());
+    let module = local.join("KeepsOpenForDrom.pm");
+    let text = KEEPS_OPEN.replace("KeepsOpen", "KeepsOpenForDrom") + &"a line\n".repeat(3000);
+    if std::fs::create_dir_all(&local).and_then(|()| std::fs::write(&module, text)).is_err() {
+        eprintln!("not tested: no module can be put into perl's own folders");
+        return;
+    }
+    let code = "use KeepsOpenForDrom; open my $f, '<', $0; print KeepsOpenForDrom::lines()";
+    let _module = Put(module);
+    for config in ["", "DromCGIReuse Off\n"] {
+        let server = start(&[("keeps", code)], config);
+        let answers: Vec<String> = ask(&server, "keeps", 8);
+        assert!(answers.iter().all(|lines| lines == "3000"), "{config}{answers:?}");
+    }
+}
+
+/// Goes with its value, also when a test fails.
+struct Put(std::path::PathBuf);
+
+impl Drop for Put {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn numbers_are_rounded_as_ever() {
+    let round = "use POSIX (); POSIX::fesetround(POSIX::FE_UPWARD()); print 1";
+    let third = "use POSIX (); printf '%.17g', 1 / 3";
+    let server = start(&[("round", round), ("third", third)], "");
+    let before = ask(&server, "third", 1);
+    for _ in 0..10 {
+        ask(&server, "round", 1);
+        assert_eq!([ask_later(&server, "/cgi-bin/third.pl")], before[..]);
+    }
 }
 
 /// A zygote knows 64 that run one script after another; the others run one.

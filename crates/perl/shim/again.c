@@ -68,6 +68,8 @@ struct control {
     gid_t gids[3];
     char name[16];
     struct tms spent; /* by the scripts before */
+    unsigned mxcsr;   /* how numbers are rounded */
+    unsigned short x87;
 };
 
 static struct control *control;
@@ -215,6 +217,38 @@ jmp_buf *drom_again_point(void)
 
 void drom_again_image(void) { make_image(); }
 
+#if IS_SUPPORTED
+static void keep_rounding(void)
+{
+    __asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(control->mxcsr), "=m"(control->x87));
+}
+
+static void put_rounding_back(void)
+{
+    __asm__ volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(control->mxcsr), "m"(control->x87));
+}
+
+/* The string instruction: no function of a library whose memory is just being replaced. */
+static inline void put(char *to, const char *from, size_t count)
+{
+    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(count) : : "memory");
+}
+
+__attribute__((noreturn)) static inline void leave_stack(char *top, void (*to)(void))
+{
+    __asm__ volatile("mov %0, %%rsp\n\txor %%ebp, %%ebp\n\tcall *%1"
+                     :
+                     : "r"(top), "r"(to)
+                     : "memory");
+    __builtin_unreachable();
+}
+#else
+static void keep_rounding(void) { }
+static void put_rounding_back(void) { }
+static inline void put(char *to, const char *from, size_t count) { memcpy(to, from, count); }
+__attribute__((noreturn)) static inline void leave_stack(char *top, void (*to)(void)) { abort(); }
+#endif
+
 /* ---- a runner -------------------------------------------------------------------------------- */
 
 static int keep_above(int fd)
@@ -253,6 +287,7 @@ int drom_runner_begin(int socket, int number)
         if (control->kept[i] != FIRST_KEPT + i)
             return 0;
     }
+    keep_rounding();
     control->mask = umask(0);
     umask(control->mask);
     prctl(PR_GET_NAME, control->name);
@@ -283,31 +318,12 @@ int drom_runner_may_go_on(void)
     return ++control->runs < RUNS_MAX && is_who_it_was();
 }
 
-#if IS_SUPPORTED
-/* The string instruction: no function of a library whose memory is just being replaced. */
-static inline void put(char *to, const char *from, size_t count)
-{
-    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(count) : : "memory");
-}
-
-__attribute__((noreturn)) static inline void leave_stack(char *top, void (*to)(void))
-{
-    __asm__ volatile("mov %0, %%rsp\n\txor %%ebp, %%ebp\n\tcall *%1"
-                     :
-                     : "r"(top), "r"(to)
-                     : "memory");
-    __builtin_unreachable();
-}
-#else
-static inline void put(char *to, const char *from, size_t count) { memcpy(to, from, count); }
-__attribute__((noreturn)) static inline void leave_stack(char *top, void (*to)(void)) { abort(); }
-#endif
-
 __attribute__((noreturn, noinline)) static void go_back(void)
 {
     struct control *const at = control; /* the variable is overwritten, with itself */
     for (int i = 0; i < at->region_count; i++)
         put(at->regions[i].start, at->image + at->regions[i].at, at->regions[i].length);
+    put_rounding_back();
     *at->thread = (pid_t)syscall(SYS_gettid);
     longjmp(at->back, 1);
 }

@@ -7,6 +7,7 @@
  * perl goes on to compile the first line, in a process of its own.
  */
 #include "internal.h"
+#include <dirent.h>
 #include <perliol.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@ static struct {
     void *state;
     const char *const *preload;
     const char *const *inc;
+    const char *keeps_open; /* a module that holds a file open; NULL: none does */
 } zygote;
 
 static void fill_env(pTHX_ const char *const *env)
@@ -91,15 +93,38 @@ static void prepare(pTHX)
     drom_again_prepare(aTHX);
 }
 
+static int open_descriptors(void)
+{
+    DIR *list = opendir("/proc/self/fd");
+    int count = 0;
+    while (list && readdir(list))
+        count++;
+    if (list)
+        closedir(list);
+    return count;
+}
+
+/* One that keeps a file open (a __DATA__ to be read when it is needed) would share it, and the place
+ * in it, with every script. */
+static void load_ahead(pTHX)
+{
+    int before = open_descriptors();
+    for (const char *const *name = zygote.preload; name && *name; name++) {
+        eval_sv(sv_2mortal(newSVpvf("require %s", *name)), G_SCALAR | G_DISCARD | G_EVAL);
+        CLEAR_ERRSV();
+        if (!zygote.keeps_open && open_descriptors() != before)
+            zygote.keeps_open = *name;
+    }
+}
+
+const char *drom_zygote_keeps_open(void) { return zygote.keeps_open; }
+
 static XSPROTO(xs_wait)
 {
     dXSARGS;
     drom_cgi_job job = { 0 };
     PERL_UNUSED_VAR(items);
-    for (const char *const *name = zygote.preload; name && *name; name++) {
-        eval_sv(sv_2mortal(newSVpvf("require %s", *name)), G_SCALAR | G_DISCARD | G_EVAL);
-        CLEAR_ERRSV();
-    }
+    load_ahead(aTHX);
     prepare(aTHX);
     jmp_buf *back = drom_again_point();
     if (back && setjmp(*back) == 0)

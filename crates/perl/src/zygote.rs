@@ -63,6 +63,17 @@ impl Runner {
         unsafe { (self.shim.runner_is_possible)() != 0 }
     }
 
+    /// In the zygote: a module that was loaded and keeps a file open. Children would share it, and
+    /// the place in it.
+    #[must_use]
+    pub fn keeps_open(self) -> Option<String> {
+        // SAFETY: NULL, or one of the names that `run` was given, which live as long as it runs.
+        unsafe {
+            let name = (self.shim.zygote_keeps_open)();
+            (!name.is_null()).then(|| std::ffi::CStr::from_ptr(name).to_string_lossy().into_owned())
+        }
+    }
+
     /// In a child just forked: keeps the socket (see [`Runner::socket`]) and closes every other
     /// descriptor, whoever owns it, so that owners must be forgotten. False: it can only end.
     #[must_use]

@@ -38,6 +38,12 @@ pub use master::{ReadConfig, ServeError, run};
 pub use outcome::{Heard, heard};
 pub use sys::is_root;
 
+/// A line of the error log, without its end.
+#[must_use]
+pub fn warning(text: &str) -> String {
+    site::error_line(config::LogLevel::Warn, None, "core", text)
+}
+
 /// Workers that accept: one a core, no more than there are workers. More would only spread connections over
 /// processes that wait for each other's core.
 fn primaries(workers: usize) -> usize {

@@ -62,8 +62,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// So many looks in a row for a file that is not there: the server could not make it.
 const MISSED_MAX: u32 = 50;
 
-const AS_ROOT: &str =
-    "drom serve: warning: started by root, and no User is set: all scripts run as root\n";
+const AS_ROOT: &str = "started by root, and no User is set: all scripts run as root";
 
 pub fn run(args: Args) -> Exit {
     if args.dir.is_none() && args.file.is_none() {
@@ -112,7 +111,8 @@ fn serve(args: Args, first: Config) -> Exit {
             let _ = say::result(&format!("listening on http://{address}\n"));
         }
         if as_root {
-            tell_both(AS_ROOT, terminal.as_ref());
+            let line = drom_serve::warning(AS_ROOT);
+            tell_both(&format!("{line}\n"), terminal.as_ref());
         }
     };
     match drom_serve::run(Box::new(read_config), &mut announce) {

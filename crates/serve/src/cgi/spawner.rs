@@ -7,7 +7,7 @@
 
 use std::{
     cell::OnceCell,
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     ffi::CString,
     fs::File,
     io::Read,
@@ -61,6 +61,8 @@ struct Spawner {
     /// Zygotes that get no more jobs.
     leaving: Vec<i32>,
     retired: bool,
+    /// Modules that are never loaded ahead, for what they keep open.
+    unfit: HashSet<String>,
     /// Looked for when it is needed; `None` inside when scripts get processes of their own.
     perl: OnceCell<Option<Perl>>,
     /// Where zygotes fork, and which of them is next.
@@ -109,6 +111,7 @@ pub fn run(setup: Setup) {
         children: HashMap::new(),
         leaving: Vec::new(),
         retired: false,
+        unfit: HashSet::new(),
         perl: OnceCell::new(),
         cores,
         turn: 0,
@@ -222,7 +225,9 @@ impl Spawner {
         modules: &[String],
         env: &[Text],
     ) -> zygote::Kind {
-        let mut all: Vec<String> = self.setup.preload.iter().chain(modules).cloned().collect();
+        let fit = |module: &&String| !self.unfit.contains(named(module));
+        let all = self.setup.preload.iter().chain(modules).filter(fit);
+        let mut all: Vec<String> = all.cloned().collect();
         all.sort();
         all.dedup();
         let env = self.setup.constant.part(env, !all.is_empty());
@@ -263,11 +268,23 @@ impl Spawner {
         let Ok(Some(len)) = got else { return };
         let mut parts = buffer[..len].split(|&b| b == 0);
         let script = parts.next().unwrap_or_default();
+        if script.is_empty() {
+            let module = parts.next().map(|name| String::from_utf8_lossy(name).into_owned());
+            return self.never_again(&module.unwrap_or_default());
+        }
         if let Some(known) = self.scripts.get_mut(script) {
             known.modules = parts.filter_map(zygote::module_to_preload).collect();
             known.modules.sort();
             known.learned = true;
         }
+    }
+
+    /// Scripts load it themselves; zygotes that have it run what they were given.
+    fn never_again(&mut self, module: &str) {
+        self.unfit.insert(module.to_owned());
+        let has = |kind: &zygote::Kind| kind.modules.iter().any(|m| named(m) == module);
+        let gone = self.zygotes.extract_if(|kind, _| has(kind));
+        self.leaving.extend(gone.map(|(_, link)| link.pid()));
     }
 
     fn exec(&mut self, job: &Job<&[u8]>, stdin: &OwnedFd, stdout: &OwnedFd) {
@@ -305,13 +322,18 @@ impl Spawner {
     }
 }
 
+/// "CGI::Util" of "CGI::Util=/usr/share/perl5/CGI/Util.pm".
+fn named(module: &str) -> &str {
+    module.split('=').next().unwrap_or(module)
+}
+
 /// Environment variables that change perl's own start need a perl of their own.
 fn is_plain(env: &[&[u8]]) -> bool {
     const PERL: [&[u8]; 4] = [b"PERL5", b"PERL_", b"PERLIO", b"PERLLIB"];
     !env.iter().any(|var| PERL.iter().any(|name| var.starts_with(name)))
 }
 
-fn exec_child(board: &Scoreboard, job: &Job<&[u8]>, stdin: RawFd, stdout: RawFd) -> ! {
+pub fn exec_child(board: &Scoreboard, job: &Job<&[u8]>, stdin: RawFd, stdout: RawFd) -> ! {
     sys::reset_signals();
     zygote::enter_child(board, job, stdin, stdout);
     let text = |bytes: &[u8]| CString::new(bytes).unwrap_or_default();

@@ -191,6 +191,8 @@ struct Desk {
     jobs: Option<OwnedFd>,
     /// `None`: each child runs one script.
     runners: Option<Runners>,
+    /// Each script gets a perl of its own: what was loaded ahead cannot be shared.
+    is_unfit: bool,
     /// The job that a child was given last.
     children: HashMap<i32, (u32, u32)>,
     buffer: Vec<u8>,
@@ -245,7 +247,13 @@ impl ZygoteLoop {
         let ours = [libc::SIGCHLD, libc::SIGHUP, libc::SIGUSR1, libc::SIGINT, libc::SIGTERM];
         let signals = sys::signal_fd(&ours).ok()?;
         let (jobs, lifeline) = self.jobs.take()?;
+        let unfit = runner.keeps_open();
+        if let (Some(module), Some(report)) = (&unfit, &self.report) {
+            // Scripts without a name are none. Not telling costs time, not correctness.
+            let _ = sys::send_fds(report.as_raw_fd(), &[0], module.as_bytes(), &[]);
+        }
         Some(Desk {
+            is_unfit: unfit.is_some(),
             lifeline,
             signals,
             jobs: Some(jobs),
@@ -287,12 +295,18 @@ impl ZygoteLoop {
         let [stdin, stdout] = &fds[..] else { return CONTINUE };
         let pair = [stdin.as_raw_fd(), stdout.as_raw_fd()];
         // A child that is to learn has something to tell at its end.
-        let forked = match desk.runners.as_mut().filter(|r| !learn && r.have_room()) {
+        let runners = desk.runners.as_mut().filter(|r| !learn && r.have_room());
+        let forked = match runners.filter(|_| !desk.is_unfit) {
             Some(runners) => runners.pass(bytes, pair, runner).map(|pid| (pid, None)),
             None => {
                 let prepared = PerlJob::new(job.script, &self.perl, &job.env, &job.args);
                 // SAFETY: a zygote has one thread; a module that started others was not preloaded.
-                unsafe { sys::fork() }.map(|pid| (pid, Some(prepared)))
+                let forked = unsafe { sys::fork() };
+                if desk.is_unfit && matches!(forked, Ok(None)) {
+                    let _ = pin_current_thread(&self.cores);
+                    super::spawner::exec_child(&self.board, &job, pair[0], pair[1]);
+                }
+                forked.map(|pid| (pid, Some(prepared)))
             }
         };
         match forked {
