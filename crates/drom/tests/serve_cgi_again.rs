@@ -210,6 +210,25 @@ impl Drop for Put {
     }
 }
 
+/// Traffic that goes on keeps no more processes than it needs.
+#[test]
+fn processes_of_a_burst_go_when_it_is_over() {
+    let code = "select undef, undef, undef, 0.3; print 1";
+    let server = start(&[("slow", code)], "MaxRequestWorkers 40\n");
+    ask(&server, "slow", 2);
+    let before = server.descendants().len();
+    std::thread::scope(|scope| {
+        for _ in 0..30 {
+            scope.spawn(|| assert_eq!(server.get("/cgi-bin/slow.pl").status, 200));
+        }
+    });
+    let gone = || {
+        server.get("/cgi-bin/slow.pl");
+        server.descendants().len() <= before + 1
+    };
+    assert!(support::eventually(std::time::Duration::from_secs(20), gone), "{before}");
+}
+
 #[test]
 fn numbers_are_rounded_as_ever() {
     let round = "use POSIX (); POSIX::fesetround(POSIX::FE_UPWARD()); print 1";

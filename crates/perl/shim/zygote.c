@@ -104,8 +104,8 @@ static int open_descriptors(void)
     return count;
 }
 
-/* One that keeps a file open (a __DATA__ to be read when it is needed) would share it, and the place
- * in it, with every script. */
+/* One that keeps a file open (a __DATA__ to be read when it is needed) would share it, and the
+ * place in it, with every script. */
 static void load_ahead(pTHX)
 {
     int before = open_descriptors();

@@ -7,15 +7,19 @@ use std::{
     sync::atomic::{AtomicU32, Ordering::SeqCst},
 };
 
+use drom_observe::clock;
 use drom_perl::zygote::Runner;
 
 use crate::sys;
 
 /// More children than these run one script each.
 const RUNNERS_MAX: usize = 64;
-/// So many that have nothing to do may stay.
-const IDLE_MAX: usize = 1;
-const PATIENCE_MS: i32 = 10_000;
+/// One that would be idle beside so many others ends.
+const IDLE_MAX: usize = 4;
+/// So many stay, however long they have nothing to do; the others go after this time.
+const IDLE_MIN: usize = 1;
+const PATIENCE_NS: u64 = 2_000_000_000;
+const LOOK_MS: i32 = 1000;
 
 const BUSY: u32 = 0;
 const IDLE: u32 = 1;
@@ -30,6 +34,7 @@ struct Link {
     number: usize,
     /// Its jobs; closed, it ends.
     socket: OwnedFd,
+    used_ns: u64,
 }
 
 impl Runners {
@@ -40,22 +45,33 @@ impl Runners {
         Ok(Self { states, links: Vec::new() })
     }
 
+    /// The same words, and no runner yet.
+    pub fn same(&self) -> Self {
+        Self { states: self.states, links: Vec::new() }
+    }
+
     /// In a runner: it waits for a job.
     pub fn is_idle(&self, number: u32) {
         self.states[number as usize].store(IDLE, SeqCst);
     }
 
-    /// How long the zygote waits before idle ones go.
-    pub fn patience_ms(&self) -> i32 {
-        if self.links.len() > IDLE_MAX { PATIENCE_MS } else { -1 }
+    /// In a runner: enough others wait for a job.
+    pub fn are_enough(&self) -> bool {
+        self.states.iter().filter(|state| state.load(SeqCst) == IDLE).count() >= IDLE_MAX
     }
 
-    pub fn let_go_of_idle(&mut self) {
-        let mut left = IDLE_MAX;
-        let states = self.states;
+    /// When the zygote is to look for idle ones that may go.
+    pub fn look_ms(&self) -> i32 {
+        if self.links.len() > IDLE_MIN { LOOK_MS } else { -1 }
+    }
+
+    /// Jobs go to the last ones of the list, so that the first ones grow old.
+    pub fn let_go_of_idle(&mut self, now_ns: u64) {
+        let (states, mut count) = (self.states, self.links.len());
         self.links.retain(|link| {
-            let goes = states[link.number].load(SeqCst) == IDLE && left == 0;
-            left = left.saturating_sub(1);
+            let is_old = now_ns > link.used_ns + PATIENCE_NS;
+            let goes = is_old && count > IDLE_MIN && states[link.number].load(SeqCst) == IDLE;
+            count -= usize::from(goes);
             !goes
         });
     }
@@ -75,7 +91,8 @@ impl Runners {
     pub fn pass(&mut self, job: &[u8], fds: [RawFd; 2], runner: Runner) -> io::Result<Option<i32>> {
         let taken = |link: &Link| self.states[link.number].swap(BUSY, SeqCst) == IDLE;
         while let Some(at) = self.links.iter().rposition(taken) {
-            let link = &self.links[at];
+            let link = &mut self.links[at];
+            link.used_ns = clock::monotonic_ns();
             match sys::send_fds(link.socket.as_raw_fd(), job, &[], &fds) {
                 Ok(()) => return Ok(Some(link.pid)),
                 Err(_) => drop(self.links.swap_remove(at)), // it ended meanwhile
@@ -103,7 +120,8 @@ impl Runners {
             }
             Some(pid) => {
                 sys::send_fds(mine.as_raw_fd(), job, &[], &fds)?;
-                self.links.push(Link { pid, number, socket: mine });
+                let used_ns = clock::monotonic_ns();
+                self.links.push(Link { pid, number, socket: mine, used_ns });
                 Ok(Some(pid))
             }
         }

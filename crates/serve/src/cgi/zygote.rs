@@ -211,7 +211,10 @@ const CONTINUE: ControlFlow<Option<PerlJob>> = ControlFlow::Continue(());
 impl Wait for ZygoteLoop {
     fn next(&mut self, runner: Runner) -> Option<PerlJob> {
         match runner.socket() {
-            Some(socket) => Some(self.take_next(runner, socket)),
+            Some(socket) => {
+                self.runners.iter().for_each(|runners| runners.is_idle(runner.number()));
+                Some(self.take_next(socket))
+            }
             None => self.serve(runner),
         }
     }
@@ -257,7 +260,7 @@ impl ZygoteLoop {
             lifeline,
             signals,
             jobs: Some(jobs),
-            runners: self.runners.take().filter(|_| runner.is_possible()),
+            runners: self.runners.as_ref().filter(|_| runner.is_possible()).map(Runners::same),
             children: HashMap::new(),
             buffer: vec![0; JOB_BYTES_MAX + 1],
         })
@@ -266,7 +269,7 @@ impl ZygoteLoop {
     fn turn(&mut self, desk: &mut Desk, runner: Runner) -> ControlFlow<Option<PerlJob>> {
         let mut fds = vec![desk.lifeline.as_fd(), desk.signals.as_fd()];
         fds.extend(desk.jobs.as_ref().map(AsFd::as_fd));
-        let ready = sys::poll(&fds, desk.runners.as_ref().map_or(-1, Runners::patience_ms));
+        let ready = sys::poll(&fds, desk.runners.as_ref().map_or(-1, Runners::look_ms));
         if ready[0] {
             desk.runners = None;
             stop_children(&self.board, desk.children.drain().map(|(pid, _)| pid).collect());
@@ -276,8 +279,8 @@ impl ZygoteLoop {
             while sys::next_signal(desk.signals.as_raw_fd()).is_some() {}
             self.reap(desk);
         }
-        if let Some(runners) = desk.runners.as_mut().filter(|_| !ready.contains(&true)) {
-            runners.let_go_of_idle();
+        if let Some(runners) = &mut desk.runners {
+            runners.let_go_of_idle(clock::monotonic_ns());
         }
         if ready.get(2) == Some(&true) { self.take_job(desk, runner) } else { CONTINUE }
     }
@@ -350,14 +353,11 @@ impl ZygoteLoop {
         std::mem::forget(self.report.take());
         let _ = pin_current_thread(&self.cores);
         let Some(socket) = runner.socket() else { sys::exit_now(1) };
-        self.take_next(runner, socket)
+        self.take_next(socket) // which has been sent already
     }
 
     /// Waits for a job. There is nothing to end but the process when the zygote let go of it.
-    fn take_next(&mut self, runner: Runner, socket: RawFd) -> PerlJob {
-        if let Some(runners) = &self.runners {
-            runners.is_idle(runner.number());
-        }
+    fn take_next(&mut self, socket: RawFd) -> PerlJob {
         let mut buffer = vec![0; JOB_BYTES_MAX];
         let mut fds = Vec::new();
         let got = sys::receive_fds(socket, &mut buffer, &mut fds);
@@ -374,6 +374,9 @@ impl ZygoteLoop {
     /// stop is the last one.
     fn go_on(&self, runner: Runner) {
         let Some((slot, serial)) = self.job.filter(|_| runner.may_go_on()) else { return };
+        if self.runners.as_ref().is_some_and(Runners::are_enough) {
+            return;
+        }
         let line = self.board.cgi.get(slot as usize);
         if line.is_some_and(|line| line.finish(serial, std::process::id())) {
             runner.go_on();
