@@ -340,6 +340,19 @@ fn perl_run_frees_a_script_with_subs() {
     assert!(after < before + 500, "{} pages kept by 300 requests", after - before);
 }
 
+/// The usual way to switch a script off.
+#[test]
+fn a_cgi_script_without_its_x_is_not_run() {
+    let server = Server::start("", &[("cgi-bin/off.pl", &cgi(&format!("{PLAIN}print 1;\n")))]);
+    assert_eq!(
+        (server.get("/cgi-bin/off.pl").status, server.get("/cgi-bin/off.pl").status),
+        (200, 200)
+    );
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(server.path("cgi-bin/off.pl"), mode).unwrap();
+    assert_ne!(server.get("/cgi-bin/off.pl").status, 200);
+}
+
 #[test]
 fn a_worker_that_retires_cuts_nobody_off() {
     let script = cgi(&format!("{PLAIN}print \"cgi\\n\";\n"));

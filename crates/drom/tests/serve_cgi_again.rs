@@ -183,22 +183,27 @@ const KEEPS_OPEN: &str = "package KeepsOpen; my $lines; \
 /// Loaded ahead, it would share its file with every script, and the place in it.
 #[test]
 fn a_module_that_keeps_a_file_open_is_loaded_by_each_script() {
-    let ask_perl = ["-MConfig", "-e", "print $Config{sitelib}"];
-    let told = std::process::Command::new("/usr/bin/perl").args(ask_perl).output().unwrap();
-    let local = std::path::PathBuf::from(String::from_utf8(told.stdout).unwrap());
-    let module = local.join("KeepsOpenForDrom.pm");
     let text = KEEPS_OPEN.replace("KeepsOpen", "KeepsOpenForDrom") + &"a line\n".repeat(3000);
-    if std::fs::create_dir_all(&local).and_then(|()| std::fs::write(&module, text)).is_err() {
-        eprintln!("not tested: no module can be put into perl's own folders");
-        return;
-    }
+    let Some(_module) = put_module("KeepsOpenForDrom", &text) else { return };
     let code = "use KeepsOpenForDrom; open my $f, '<', $0; print KeepsOpenForDrom::lines()";
-    let _module = Put(module);
     for config in ["", "DromCGIReuse Off\n"] {
         let server = start(&[("keeps", code)], config);
         let answers: Vec<String> = ask(&server, "keeps", 8);
         assert!(answers.iter().all(|lines| lines == "3000"), "{config}{answers:?}");
     }
+}
+
+/// Puts a module where site's own modules are.
+fn put_module(name: &str, text: &str) -> Option<Put> {
+    let ask_perl = ["-MConfig", "-e", "print $Config{sitelib}"];
+    let told = std::process::Command::new("/usr/bin/perl").args(ask_perl).output().unwrap();
+    let folder = std::path::PathBuf::from(String::from_utf8(told.stdout).unwrap());
+    let module = folder.join(format!("{name}.pm"));
+    let put = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&module, text));
+    if put.is_err() {
+        eprintln!("not tested: no module can be put into perl's own folders");
+    }
+    put.ok().map(|()| Put(module))
 }
 
 /// Goes with its value, also when a test fails.
@@ -207,6 +212,24 @@ struct Put(std::path::PathBuf);
 impl Drop for Put {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// What a module asks while it is loaded is answered for each script.
+#[test]
+fn a_module_that_asks_for_time_chance_or_name_is_loaded_by_each_script() {
+    let salt = "our $salt = int rand 1e9;";
+    let cwd = "use Cwd; our $salt = getcwd() . $0;";
+    for (name, text, same) in [("SaltForDrom", salt, false), ("PlaceForDrom", cwd, true)] {
+        let text = format!("package {name}; {text} 1;\n");
+        let Some(_module) = put_module(name, &text) else { return };
+        let server = start(&[("asks", &format!("use {name}; print ${name}::salt"))], "");
+        let answers = ask(&server, "asks", 4);
+        let expected = [server.path("cgi-bin"), server.path("cgi-bin/asks.pl")];
+        let expected = expected.map(|path| path.display().to_string()).concat();
+        let kinds: BTreeSet<&String> = answers.iter().collect();
+        assert_eq!(kinds.len(), if same { 1 } else { 4 }, "{name}: {answers:?}");
+        assert!(!same || answers[0] == expected, "{answers:?}");
     }
 }
 

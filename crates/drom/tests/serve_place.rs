@@ -96,6 +96,20 @@ fn a_group_alone_is_the_group_of_workers_and_root_is_warned_of() {
     assert!(eventually(std::time::Duration::from_secs(5), warned), "{}", server.error_log());
 }
 
+/// Who comes while the last requests are finished is refused at once, not kept waiting.
+#[test]
+fn a_server_that_ends_listens_no_more() {
+    let slow = "select undef, undef, undef, 2; print qq{Content-type: text/plain\\n\\ndone};";
+    let server = Server::start("", &[("perl/slow.pl", slow)]);
+    let mut client = server.connect();
+    client.send("GET /registry/slow.pl HTTP/1.1\r\nHost: x\r\n\r\n");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    support::kill(server.pid(), libc::SIGTERM);
+    let refused = || TcpStream::connect(server.address).is_err();
+    assert!(eventually(std::time::Duration::from_millis(1000), refused));
+    assert_eq!(client.answer().unwrap().text(), "done");
+}
+
 /// Editors of other systems begin a file with a byte order mark and end lines with two characters.
 #[test]
 fn a_byte_order_mark_and_carriage_returns_are_no_part_of_a_directive() {

@@ -204,7 +204,7 @@ void drom_again_prepare(pTHX)
     control = make_control();
     if (!control)
         return;
-    drom_watch(aTHX);
+    drom_is_spoiled = 0; /* by what modules did while they were loaded */
     control->thread = find_thread();
     control->program_fd = PL_parser && PL_parser->rsfp ? PerlIO_fileno(PL_parser->rsfp) : -1;
 }

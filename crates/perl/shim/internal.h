@@ -70,7 +70,9 @@ void drom_look_at_signals(pTHX);
 extern int drom_is_spoiled;
 void drom_spoil(void);
 void drom_watch_ops(void);
-void drom_watch(pTHX);
+void drom_watch_variables(pTHX);
+void drom_watch_modules(pTHX);
+int drom_has_peeked(const char **file);
 int drom_modules_are_harmless(pTHX);
 int drom_runner_spent(double *user, double *system);
 

@@ -8,11 +8,38 @@ int drom_is_spoiled; /* part of the image, where it is 0 */
 
 void drom_spoil(void) { drom_is_spoiled = 1; }
 
+/* While a module is loaded ahead: it asked for what is another thing for each script. */
+static int has_peeked;
+static const char *peeked_in; /* the file whose code did */
+
+static void peek(pTHX)
+{
+    if (!has_peeked)
+        peeked_in = CopFILE(PL_curcop);
+    has_peeked = 1;
+}
+
+/* Whether a module did since it was asked last, and the file that was in. */
+int drom_has_peeked(const char **file)
+{
+    int result = has_peeked;
+    *file = peeked_in;
+    has_peeked = 0;
+    return result;
+}
+
 static Perl_ppaddr_t usual[MAXO];
 
 static OP *spoiling_op(pTHX)
 {
     drom_spoil();
+    peek(aTHX);
+    return usual[PL_op->op_type](aTHX);
+}
+
+static OP *peeking_op(pTHX)
+{
+    peek(aTHX);
     return usual[PL_op->op_type](aTHX);
 }
 
@@ -22,6 +49,7 @@ static OP *times_op(pTHX)
     OP *next = usual[OP_TMS](aTHX);
     SV **top = PL_stack_sp;
     double user, system;
+    peek(aTHX);
     if (!drom_runner_spent(&user, &system))
         return next;
     if (GIMME_V == G_LIST) {
@@ -41,9 +69,17 @@ void drom_watch_ops(void)
         OP_SHMREAD, OP_SHMWRITE, OP_MSGGET, OP_MSGCTL, OP_MSGSND, OP_MSGRCV, OP_SEMGET, OP_SEMCTL,
         OP_SEMOP, OP_DBMOPEN, OP_WAIT, OP_WAITPID, OP_SYSTEM, OP_EXEC, OP_FORK,
     };
+    static const U16 peeking[] = {
+        OP_TIME, OP_RAND, OP_SRAND, OP_GMTIME, OP_LOCALTIME, OP_GETPPID, OP_OPEN, OP_SYSOPEN,
+        OP_OPEN_DIR, OP_BACKTICK, OP_GLOB,
+    };
     for (size_t i = 0; i < C_ARRAY_LENGTH(spoiling); i++) {
         usual[spoiling[i]] = PL_ppaddr[spoiling[i]];
         PL_ppaddr[spoiling[i]] = spoiling_op;
+    }
+    for (size_t i = 0; i < C_ARRAY_LENGTH(peeking); i++) {
+        usual[peeking[i]] = PL_ppaddr[peeking[i]];
+        PL_ppaddr[peeking[i]] = peeking_op;
     }
     usual[OP_TMS] = PL_ppaddr[OP_TMS];
     PL_ppaddr[OP_TMS] = times_op;
@@ -54,15 +90,31 @@ static int process_id_is_read(pTHX_ SV *sv, MAGIC *mg)
     PERL_UNUSED_ARG(sv);
     PERL_UNUSED_ARG(mg);
     drom_spoil();
+    peek(aTHX);
     return 0;
 }
 
-/* Scripts make names out of $$ that no other request may have. */
-static void watch_process_id(pTHX)
+static int program_is_read(pTHX_ SV *sv, MAGIC *mg)
 {
-    static const MGVTBL watching = { .svt_get = process_id_is_read };
-    SV *sv = GvSVn(gv_fetchpvs("$", GV_ADD | GV_NOTQUAL, SVt_PV));
-    sv_magicext(sv, NULL, PERL_MAGIC_ext, &watching, NULL, 0);
+    PERL_UNUSED_ARG(sv);
+    PERL_UNUSED_ARG(mg);
+    peek(aTHX);
+    return 0;
+}
+
+static void watch_variable(pTHX_ const char *name, const MGVTBL *watching)
+{
+    SV *sv = GvSVn(gv_fetchpvn_flags(name, 1, GV_ADD | GV_NOTQUAL, SVt_PV));
+    sv_magicext(sv, NULL, PERL_MAGIC_ext, watching, NULL, 0);
+}
+
+/* Before modules are loaded. Scripts make names out of $$ that no other request may have. */
+void drom_watch_variables(pTHX)
+{
+    static const MGVTBL process_id = { .svt_get = process_id_is_read };
+    static const MGVTBL program = { .svt_get = program_is_read };
+    watch_variable(aTHX_ "$", &process_id);
+    watch_variable(aTHX_ "0", &program);
 }
 
 /* Modules in C that keep nothing in the kernel. Another, preloaded, and children are used once; one
@@ -104,30 +156,43 @@ static const char *const watched_names[] = {
     "Time::HiRes::clock_gettime",
 };
 
+/* Functions that only look. */
+static const char *const peeking_names[] = { "Cwd::getcwd", "Cwd::fastcwd", "Time::HiRes::time" };
+#define PEEKING_COUNT C_ARRAY_LENGTH(peeking_names)
+
 static struct {
     CV *cv;
     XSUBADDR_t usual;
-} watched[C_ARRAY_LENGTH(watched_names)];
+} watched[PEEKING_COUNT + C_ARRAY_LENGTH(watched_names)];
 
-static void spoiling_xs(pTHX_ CV *cv)
+static void watching_xs(pTHX_ CV *cv)
 {
     size_t i = 0;
-    drom_spoil();
     while (i + 1 < C_ARRAY_LENGTH(watched) && watched[i].cv != cv)
         i++;
+    if (i >= PEEKING_COUNT)
+        drom_spoil();
+    peek(aTHX);
     watched[i].usual(aTHX_ cv);
 }
 
-static void watch_modules(pTHX)
+static void watch_function(pTHX_ const char *name, size_t i)
 {
-    for (size_t i = 0; i < C_ARRAY_LENGTH(watched_names); i++) {
-        CV *cv = get_cv(watched_names[i], 0);
-        if (!cv || !CvISXSUB(cv))
-            continue;
-        watched[i].cv = cv;
-        watched[i].usual = CvXSUB(cv);
-        CvXSUB(cv) = spoiling_xs;
-    }
+    CV *cv = get_cv(name, 0);
+    if (!cv || !CvISXSUB(cv) || CvXSUB(cv) == watching_xs)
+        return;
+    watched[i].cv = cv;
+    watched[i].usual = CvXSUB(cv);
+    CvXSUB(cv) = watching_xs;
+}
+
+/* Those that are there by now. */
+void drom_watch_modules(pTHX)
+{
+    for (size_t i = 0; i < PEEKING_COUNT; i++)
+        watch_function(aTHX_ peeking_names[i], i);
+    for (size_t i = 0; i < C_ARRAY_LENGTH(watched_names); i++)
+        watch_function(aTHX_ watched_names[i], PEEKING_COUNT + i);
 }
 
 static int signals_are_untouched(pTHX)
@@ -136,14 +201,6 @@ static int signals_are_untouched(pTHX)
         if (PL_psig_ptr[i])
             return 0;
     return 1;
-}
-
-/* In the zygote, when its modules are loaded. */
-void drom_watch(pTHX)
-{
-    drom_is_spoiled = 0; /* by what modules did while they were loaded */
-    watch_process_id(aTHX);
-    watch_modules(aTHX);
 }
 
 /* While perl still has what the script set: at the beginning of perl_destruct. */

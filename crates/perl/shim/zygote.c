@@ -18,7 +18,8 @@ static struct {
     void *state;
     const char *const *preload;
     const char *const *inc;
-    const char *keeps_open; /* a module that holds a file open; NULL: none does */
+    const char *unfit;      /* a module that may not be loaded ahead; NULL: none is */
+    const char *unfit_file; /* whose code it is that made it so, if that is known */
 } zygote;
 
 static void fill_env(pTHX_ const char *const *env)
@@ -104,20 +105,32 @@ static int open_descriptors(void)
     return count;
 }
 
-/* One that keeps a file open (a __DATA__ to be read when it is needed) would share it, and the
- * place in it, with every script. */
+/* What a module does while it is loaded happens once for many scripts. One that keeps a file open (a
+ * __DATA__ to be read when it is needed) would share it with all of them; one that asks for the
+ * time, a random number, $0 or a file's text would give all of them the same answer. */
 static void load_ahead(pTHX)
 {
     int before = open_descriptors();
+    const char *file;
+    drom_watch_variables(aTHX);
+    (void)drom_has_peeked(&file);
     for (const char *const *name = zygote.preload; name && *name; name++) {
         eval_sv(sv_2mortal(newSVpvf("require %s", *name)), G_SCALAR | G_DISCARD | G_EVAL);
         CLEAR_ERRSV();
-        if (!zygote.keeps_open && open_descriptors() != before)
-            zygote.keeps_open = *name;
+        drom_watch_modules(aTHX);
+        int peeked = drom_has_peeked(&file);
+        if (zygote.unfit || (!peeked && open_descriptors() == before))
+            continue;
+        zygote.unfit = *name;
+        zygote.unfit_file = peeked ? savepv(file) : "";
     }
 }
 
-const char *drom_zygote_keeps_open(void) { return zygote.keeps_open; }
+const char *drom_zygote_unfit(const char **file)
+{
+    *file = zygote.unfit_file;
+    return zygote.unfit;
+}
 
 static XSPROTO(xs_wait)
 {

@@ -63,15 +63,19 @@ impl Runner {
         unsafe { (self.shim.runner_is_possible)() != 0 }
     }
 
-    /// In the zygote: a module that was loaded and keeps a file open. Children would share it, and
-    /// the place in it.
+    /// In the zygote: a module that was loaded and must not be, because it keeps a file open or
+    /// asked for what differs from script to script, and the file whose code did that, if known.
+    /// Children of this zygote are not what new processes are.
     #[must_use]
-    pub fn keeps_open(self) -> Option<String> {
-        // SAFETY: NULL, or one of the names that `run` was given, which live as long as it runs.
-        unsafe {
-            let name = (self.shim.zygote_keeps_open)();
-            (!name.is_null()).then(|| std::ffi::CStr::from_ptr(name).to_string_lossy().into_owned())
-        }
+    pub fn unfit(self) -> Option<(String, String)> {
+        let text = |text: *const std::ffi::c_char| {
+            // SAFETY: a string of the shim or of `run`'s arguments, alive as long as `run` runs.
+            unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned()
+        };
+        let mut file = std::ptr::null();
+        // SAFETY: `file` is a local; it is set when there is a name.
+        let name = unsafe { (self.shim.zygote_unfit)(&raw mut file) };
+        (!name.is_null()).then(|| (text(name), text(file)))
     }
 
     /// In a child just forked: keeps the socket (see [`Runner::socket`]) and closes every other

@@ -730,7 +730,8 @@ impl Master {
         };
         log_always(LogLevel::Notice, &format!("caught {name}, shutting down"));
         self.stopping_ns = clock::monotonic_ns();
-        self.listeners.clear();
+        // Drained workers accept no more: a client would wait in vain for as long as they need.
+        self.listeners.drain(..).for_each(|(_, listener)| sys::stop_listening(&listener));
         self.kill_coming();
         self.generations.iter_mut().for_each(Generation::drain);
     }

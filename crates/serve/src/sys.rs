@@ -592,6 +592,13 @@ pub fn listen(
     Ok(fd.into())
 }
 
+/// New clients are refused from now on, whoever else has the socket; those who wait in its queue are
+/// told so.
+pub fn stop_listening(listener: &std::net::TcpListener) {
+    // SAFETY: no pointers.
+    unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RD) };
+}
+
 /// Within the machine there is no network to be careful of. A congestion control that paces (BBR)
 /// arms a timer for each answer, which cost a tenth of the rate
 /// (docs/decisions/003-where-connections-rest.md). Every Linux has Reno; a refusal leaves the

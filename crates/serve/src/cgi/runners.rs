@@ -98,7 +98,12 @@ impl Runners {
                 Err(_) => drop(self.links.swap_remove(at)), // it ended meanwhile
             }
         }
-        self.start(job, fds, runner)
+        let started = self.start(job, fds, runner);
+        if started.is_err() {
+            // There may be room for a process when those that only wait have gone.
+            self.links.retain(|link| self.states[link.number].load(SeqCst) != IDLE);
+        }
+        started
     }
 
     fn start(&mut self, job: &[u8], fds: [RawFd; 2], runner: Runner) -> io::Result<Option<i32>> {

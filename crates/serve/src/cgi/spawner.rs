@@ -13,11 +13,10 @@ use std::{
     io::Read,
     os::{
         fd::{AsFd, AsRawFd, OwnedFd, RawFd},
-        unix::ffi::OsStrExt,
+        unix::{ffi::OsStrExt, fs::MetadataExt},
     },
     path::Path,
     process::{Command, Stdio},
-    time::SystemTime,
 };
 
 use super::{
@@ -61,7 +60,7 @@ struct Spawner {
     /// Zygotes that get no more jobs.
     leaving: Vec<i32>,
     retired: bool,
-    /// Modules that are never loaded ahead, for what they keep open.
+    /// Modules that are never loaded ahead: see [`drom_perl::zygote::Runner::unfit`].
     unfit: HashSet<String>,
     /// Looked for when it is needed; `None` inside when scripts get processes of their own.
     perl: OnceCell<Option<Perl>>,
@@ -72,7 +71,8 @@ struct Spawner {
 
 /// What is known of a script.
 struct Script {
-    changed: Option<SystemTime>,
+    /// When its text or its rights changed.
+    changed: Option<(i64, i64, u64)>,
     how: How,
     modules: Vec<String>,
     learned: bool,
@@ -189,7 +189,8 @@ impl Spawner {
     /// Looks at the script's first line, once per change of the file.
     fn know(&mut self, job: &Job<&[u8]>) -> How {
         let path = Path::new(std::ffi::OsStr::from_bytes(job.script));
-        let changed = path.metadata().and_then(|m| m.modified()).ok();
+        // Also of its rights: a script is switched off by taking its x away.
+        let changed = path.metadata().ok().map(|m| (m.ctime(), m.ctime_nsec(), m.ino()));
         if let Some(known) = self.scripts.get(job.script)
             && known.changed == changed
         {
@@ -323,7 +324,7 @@ impl Spawner {
 }
 
 /// "CGI::Util" of "CGI::Util=/usr/share/perl5/CGI/Util.pm".
-fn named(module: &str) -> &str {
+pub fn named(module: &str) -> &str {
     module.split('=').next().unwrap_or(module)
 }
 

@@ -138,11 +138,14 @@ fn run(kind: &Kind, perl: &Perl, jobs: OwnedFd, tools: Tools) -> ! {
         Taint::Warn => &["-t"],
         Taint::On => &["-T"],
     };
-    let names: Vec<String> =
-        kind.modules.iter().map(|m| m.split('=').next().unwrap_or(m).to_owned()).collect();
+    let mut names: Vec<String> =
+        kind.modules.iter().map(|m| super::spawner::named(m).to_owned()).collect();
+    // What others may ask while they are loaded is watched from when it is there.
+    names.sort_by_key(|name| !["Cwd", "Time::HiRes"].contains(&name.as_str()));
     let mut zygote = ZygoteLoop {
         board: tools.board,
         perl: perl.path.clone(),
+        modules: kind.modules.clone(),
         cores,
         jobs: Some((jobs, tools.lifeline)),
         report: Some(tools.report),
@@ -169,6 +172,8 @@ fn run(kind: &Kind, perl: &Perl, jobs: OwnedFd, tools: Tools) -> ! {
 struct ZygoteLoop {
     board: Scoreboard,
     perl: String,
+    /// `Name` or `Name=file`.
+    modules: Vec<String>,
     /// Where children may run.
     cores: Vec<usize>,
     /// Where jobs come from, and what closes when the master ends; `None` in a child.
@@ -250,8 +255,11 @@ impl ZygoteLoop {
         let ours = [libc::SIGCHLD, libc::SIGHUP, libc::SIGUSR1, libc::SIGINT, libc::SIGTERM];
         let signals = sys::signal_fd(&ours).ok()?;
         let (jobs, lifeline) = self.jobs.take()?;
-        let unfit = runner.keeps_open();
-        if let (Some(module), Some(report)) = (&unfit, &self.report) {
+        let unfit = runner.unfit();
+        if let (Some((module, file)), Some(report)) = (&unfit, &self.report) {
+            let whose =
+                self.modules.iter().find(|m| m.split_once('=').is_some_and(|m| m.1 == file));
+            let module = super::spawner::named(whose.unwrap_or(module));
             // Scripts without a name are none. Not telling costs time, not correctness.
             let _ = sys::send_fds(report.as_raw_fd(), &[0], module.as_bytes(), &[]);
         }

@@ -446,6 +446,11 @@ impl Engine {
                 Ok((fd, client)) => return Some(self.add(fd, client)),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
                 Err(e) if e.raw_os_error() == Some(libc::ECONNABORTED) => {}
+                Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
+                    // The server ends and does not listen any more.
+                    let _ = self.epoll.remove(self.setup.listeners[number]);
+                    return None;
+                }
                 Err(e) => {
                     self.log(LogLevel::Error, &format!("cannot accept a connection: {e}"));
                     clock::sleep(std::time::Duration::from_millis(1)); // no spinning on a full table
