@@ -96,9 +96,13 @@ static int process_id_is_read(pTHX_ SV *sv, MAGIC *mg)
 
 static int program_is_read(pTHX_ SV *sv, MAGIC *mg)
 {
+    const char *file = CopFILE(PL_curcop);
+    size_t length = file ? strlen(file) : 0;
     PERL_UNUSED_ARG(sv);
     PERL_UNUSED_ARG(mg);
-    peek(aTHX);
+    /* CGI.pm asks whether it is tainted, which is decided when perl starts: substr("$0$^X",0,0). */
+    if (length < 7 || strcmp(file + length - 7, "/CGI.pm"))
+        peek(aTHX);
     return 0;
 }
 

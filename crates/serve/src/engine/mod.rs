@@ -448,7 +448,7 @@ impl Engine {
                 Err(e) if e.raw_os_error() == Some(libc::ECONNABORTED) => {}
                 Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
                     // The server ends and does not listen any more.
-                    let _ = self.epoll.remove(self.setup.listeners[number]);
+                    self.set_listening(false);
                     return None;
                 }
                 Err(e) => {
