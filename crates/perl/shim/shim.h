@@ -163,8 +163,8 @@ DROM_EXPORT int drom_zygote(int argc, char **argv, char **env, const char *const
                             const char *const *inc, /* what @INC is to be; empty: libperl's own */
                             drom_cgi_next next, drom_cgi_loaded loaded, void *state);
 
-/* A module loaded ahead that must not be, so that no child may be forked, and whose code made it so;
- * or NULL. */
+/* A module loaded ahead that must not be, so that no child may be forked, and whose code made it
+ * so; or NULL. */
 DROM_EXPORT const char *drom_zygote_unfit(const char **file);
 
 /* A child of the zygote that runs one script after another: see again.c. */

@@ -105,8 +105,8 @@ static int open_descriptors(void)
     return count;
 }
 
-/* What a module does while it is loaded happens once for many scripts. One that keeps a file open (a
- * __DATA__ to be read when it is needed) would share it with all of them; one that asks for the
+/* What a module does while it is loaded happens once for many scripts. One that keeps a file open
+ * (a __DATA__ to be read when it is needed) would share it with all of them; one that asks for the
  * time, a random number, $0 or a file's text would give all of them the same answer. */
 static void load_ahead(pTHX)
 {

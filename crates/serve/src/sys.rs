@@ -592,8 +592,8 @@ pub fn listen(
     Ok(fd.into())
 }
 
-/// New clients are refused from now on, whoever else has the socket; those who wait in its queue are
-/// told so.
+/// New clients are refused from now on, whoever else has the socket; those who wait in its queue
+/// are told so.
 pub fn stop_listening(listener: &std::net::TcpListener) {
     // SAFETY: no pointers.
     unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RD) };
