@@ -249,7 +249,7 @@ fn processes_of_a_burst_go_when_it_is_over() {
         server.get("/cgi-bin/slow.pl");
         server.descendants().len() <= before + 1
     };
-    assert!(support::eventually(std::time::Duration::from_secs(20), gone), "{before}");
+    assert!(support::eventually(std::time::Duration::from_secs(40), gone), "{before}");
 }
 
 #[test]

@@ -15,10 +15,10 @@ use crate::sys;
 /// More children than these run one script each.
 const RUNNERS_MAX: usize = 64;
 /// One that would be idle beside so many others ends.
-const IDLE_MAX: usize = 4;
+const IDLE_MAX: usize = 8;
 /// So many stay, however long they have nothing to do; the others go after this time.
 const IDLE_MIN: usize = 1;
-const PATIENCE_NS: u64 = 2_000_000_000;
+const PATIENCE_NS: u64 = 10_000_000_000;
 const LOOK_MS: i32 = 1000;
 
 const BUSY: u32 = 0;
