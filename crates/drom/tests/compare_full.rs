@@ -1,42 +1,13 @@
 //! `drom compare` on a disk that gets full in the middle of a run.
 
+#[path = "support/answering.rs"]
+mod answering;
+
 use std::{
     fs,
     path::Path,
     process::{Command, Stdio},
 };
-
-const SERVER: &str = r#"
-use strict; use IO::Socket::INET;
-my $l = IO::Socket::INET->new(LocalAddr => "127.0.0.1:$ARGV[0]", Listen => 9, ReuseAddr => 1)
-    or die $!;
-while (my $c = $l->accept) {
-    while (defined(my $line = <$c>)) {
-        my $close = 0;
-        while ($line =~ /\S/) { $close = 1 if $line =~ /^connection: close/i; $line = <$c> // last }
-        syswrite $c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-        last if $close;
-    }
-}
-"#;
-
-fn plan(folder: &Path) -> String {
-    fs::write(folder.join("server.pl"), SERVER).expect("written");
-    let variant = |name: &str| {
-        let command = "[\"perl\", \"{plan_dir}/server.pl\", \"{port}\"]";
-        format!("[[variant]]\nname = \"{name}\"\nurl = \"/\"\ncommand = {command}\n")
-    };
-    let plan = format!(
-        "name = \"cli\"\nbaseline = \"a\"\nplacement = \"shared\"\n\
-         blocks = {{ min = 12, max = 12 }}\n[load]\nconnections = 1\nslice = \"150ms\"\n\
-         warmup = \"10ms\"\n{}{}",
-        variant("a"),
-        variant("b")
-    );
-    let path = folder.join("plan.toml");
-    fs::write(&path, plan).expect("written");
-    path.display().to_string()
-}
 
 /// A file system of this size, gone with the value.
 struct Small(std::path::PathBuf);
@@ -60,7 +31,7 @@ impl Drop for Small {
 #[test]
 fn what_was_measured_is_printed_and_kept() {
     let folder = tempfile::tempdir().expect("scratch");
-    let plan = plan(folder.path());
+    let plan = answering::plan(folder.path(), 12);
     // Two or three blocks of three histograms and a line of some KB each.
     let Some(full) = Small::mount(&folder.path().join("full"), "size=64k") else {
         eprintln!("not tested: a small file system cannot be mounted here");

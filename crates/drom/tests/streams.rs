@@ -1,6 +1,9 @@
 //! Standard streams that take nothing: a full disk behind them, or a reader that went away. No verb
 //! panics, the exit status stays what it is, and no measurement is lost.
 
+#[path = "support/answering.rs"]
+mod answering;
+
 use std::{
     fs::{self, File},
     io::{Read, Write},
@@ -79,40 +82,12 @@ fn a_server_serves_though_its_first_line_cannot_be_written() {
     }
 }
 
-/// Answers one connection at a time.
-const SERVER: &str = r#"
-use strict; use IO::Socket::INET;
-my $l = IO::Socket::INET->new(LocalAddr => "127.0.0.1:$ARGV[0]", Listen => 9, ReuseAddr => 1)
-    or die $!;
-while (my $c = $l->accept) {
-    while (defined(my $line = <$c>)) {
-        my $close = 0;
-        while ($line =~ /\S/) { $close = 1 if $line =~ /^connection: close/i; $line = <$c> // last }
-        syswrite $c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-        last if $close;
-    }
-}
-"#;
-
 #[test]
 fn a_run_is_kept_though_nobody_reads_its_news() {
     let folder = tempfile::tempdir().expect("scratch");
-    fs::write(folder.path().join("server.pl"), SERVER).expect("written");
-    let variant = |name: &str| {
-        let command = "[\"perl\", \"{plan_dir}/server.pl\", \"{port}\"]";
-        format!("[[variant]]\nname = \"{name}\"\nurl = \"/\"\ncommand = {command}\n")
-    };
-    let plan = format!(
-        "name = \"cli\"\nbaseline = \"a\"\nplacement = \"shared\"\n\
-         blocks = {{ min = 6, max = 6 }}\n[load]\nconnections = 1\nslice = \"150ms\"\n\
-         warmup = \"10ms\"\n{}{}",
-        variant("a"),
-        variant("b")
-    );
-    let path = folder.path().join("plan.toml");
-    fs::write(&path, plan).expect("written");
+    let plan = answering::plan(folder.path(), 6);
     let out = folder.path().join("run");
-    let args = ["compare", &path.display().to_string(), "--out", &out.display().to_string()];
+    let args = ["compare", &plan, "--out", &out.display().to_string()];
     let ended = drom(&args).stderr(closed()).status().expect("runs");
     // The A/A pair may differ on a busy machine.
     assert!(matches!(ended.code(), Some(0 | 6)), "{ended}");

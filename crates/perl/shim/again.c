@@ -109,26 +109,23 @@ static size_t size_now(int fd)
 static size_t find_regions(const char *stack)
 {
     FILE *list = fopen("/proc/self/maps", "re");
-    char line[512], mode[5], file[256];
-    unsigned long from, to;
+    struct mapping map;
     size_t total = 0;
     struct region *region = control->regions;
     if (!list)
         return 0;
-    while (fgets(line, sizeof line, list)) {
-        *file = 0;
-        if (sscanf(line, "%lx-%lx %4s %*s %*s %*s %255s", &from, &to, mode, file) < 3)
+    while (drom_next_mapping(list, &map)) {
+        if (map.mode[1] != 'w' || map.mode[3] != 'p' || map.from == PTR2UV(control)
+            || !strncmp(map.file, "[v", 2))
             continue;
-        if (mode[1] != 'w' || mode[3] != 'p' || from == PTR2UV(control) || !strncmp(file, "[v", 2))
-            continue;
-        if (from <= PTR2UV(stack) && PTR2UV(stack) < to)
-            from = PTR2UV(stack);
-        if (region == control->regions + REGIONS_MAX || mode[0] != 'r') {
+        if (map.from <= PTR2UV(stack) && PTR2UV(stack) < map.to)
+            map.from = PTR2UV(stack);
+        if (region == control->regions + REGIONS_MAX || map.mode[0] != 'r') {
             total = 0;
             break;
         }
-        *region++ = (struct region){ (char *)from, to - from, total };
-        total += to - from;
+        *region++ = (struct region){ (char *)map.from, map.to - map.from, total };
+        total += map.to - map.from;
     }
     fclose(list);
     control->region_count = region - control->regions;
@@ -157,7 +154,8 @@ static int is_limited(void)
         || getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur < FIRST_KEPT + 2 * KEPT_COUNT;
 }
 
-__attribute__((noinline)) static void make_image(void)
+/* In the caller's frame, which is part of it. */
+__attribute__((noinline)) void drom_again_image(void)
 {
     size_t total = find_regions(__builtin_frame_address(0));
     if (!total)
@@ -214,8 +212,6 @@ jmp_buf *drom_again_point(void)
 {
     return control && control->thread && control->program_fd > 2 ? &control->back : NULL;
 }
-
-void drom_again_image(void) { make_image(); }
 
 #if IS_SUPPORTED
 static void keep_rounding(void)

@@ -9,6 +9,7 @@
 #include <XSUB.h>
 #include "shim.h"
 #include <setjmp.h>
+#include <stdio.h>
 
 /* State of the one interpreter of this process. Perl's memory owns every SV here. */
 typedef struct {
@@ -60,6 +61,14 @@ void drom_env_fill(pTHX_ HV *env, uint64_t r);
 void drom_env_export(pTHX);
 
 void drom_few_pages(pTHX);
+
+/* One of /proc/self/maps. */
+struct mapping {
+    uintptr_t from, to;
+    char mode[5];
+    char file[256];
+};
+int drom_next_mapping(FILE *list, struct mapping *found);
 
 void drom_again_begin(void);
 void drom_again_prepare(pTHX);

@@ -55,14 +55,8 @@ static void sort_free_lists(pTHX)
 
 #define HUGE_BYTES ((uintptr_t)2 << 20)
 
-struct mapping {
-    uintptr_t from, to;
-    char mode[5];
-    char file[256];
-};
-
 /* The next mapping of a list like /proc/self/maps; 0 at its end. */
-static int next_mapping(FILE *list, struct mapping *found)
+int drom_next_mapping(FILE *list, struct mapping *found)
 {
     char line[512];
     while (fgets(line, sizeof line, list)) {
@@ -83,7 +77,7 @@ static int is_constant(uintptr_t at)
     struct mapping map;
     char file[sizeof map.file] = "";
     uintptr_t covered = 0, end = at + HUGE_BYTES;
-    while (list && next_mapping(list, &map)) {
+    while (list && drom_next_mapping(list, &map)) {
         if (map.to <= at || map.from >= end)
             continue;
         if (!*file)

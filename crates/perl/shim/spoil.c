@@ -61,7 +61,15 @@ static OP *times_op(pTHX)
     return next;
 }
 
-/* Ops compiled from now on. What forks is noticed by the C library (see below). */
+static void watch(const U16 *ops, size_t count, Perl_ppaddr_t with)
+{
+    for (size_t i = 0; i < count; i++) {
+        usual[ops[i]] = PL_ppaddr[ops[i]];
+        PL_ppaddr[ops[i]] = with;
+    }
+}
+
+/* Ops compiled from now on. Other forks are noticed by the C library (drom_again_prepare). */
 void drom_watch_ops(void)
 {
     static const U16 spoiling[] = {
@@ -73,16 +81,10 @@ void drom_watch_ops(void)
         OP_TIME, OP_RAND, OP_SRAND, OP_GMTIME, OP_LOCALTIME, OP_GETPPID, OP_OPEN, OP_SYSOPEN,
         OP_OPEN_DIR, OP_BACKTICK, OP_GLOB,
     };
-    for (size_t i = 0; i < C_ARRAY_LENGTH(spoiling); i++) {
-        usual[spoiling[i]] = PL_ppaddr[spoiling[i]];
-        PL_ppaddr[spoiling[i]] = spoiling_op;
-    }
-    for (size_t i = 0; i < C_ARRAY_LENGTH(peeking); i++) {
-        usual[peeking[i]] = PL_ppaddr[peeking[i]];
-        PL_ppaddr[peeking[i]] = peeking_op;
-    }
-    usual[OP_TMS] = PL_ppaddr[OP_TMS];
-    PL_ppaddr[OP_TMS] = times_op;
+    static const U16 times[] = { OP_TMS };
+    watch(spoiling, C_ARRAY_LENGTH(spoiling), spoiling_op);
+    watch(peeking, C_ARRAY_LENGTH(peeking), peeking_op);
+    watch(times, C_ARRAY_LENGTH(times), times_op);
 }
 
 static int process_id_is_read(pTHX_ SV *sv, MAGIC *mg)

@@ -263,12 +263,13 @@ impl ZygoteLoop {
             // Scripts without a name are none. Not telling costs time, not correctness.
             let _ = sys::send_fds(report.as_raw_fd(), &[0], module.as_bytes(), &[]);
         }
+        let can_reuse = unfit.is_none() && runner.is_possible();
         Some(Desk {
             is_unfit: unfit.is_some(),
             lifeline,
             signals,
             jobs: Some(jobs),
-            runners: self.runners.as_ref().filter(|_| runner.is_possible()).map(Runners::same),
+            runners: self.runners.as_ref().filter(|_| can_reuse).map(Runners::same),
             children: HashMap::new(),
             buffer: vec![0; JOB_BYTES_MAX + 1],
         })
@@ -306,8 +307,7 @@ impl ZygoteLoop {
         let [stdin, stdout] = &fds[..] else { return CONTINUE };
         let pair = [stdin.as_raw_fd(), stdout.as_raw_fd()];
         // A child that is to learn has something to tell at its end.
-        let runners = desk.runners.as_mut().filter(|r| !learn && r.have_room());
-        let forked = match runners.filter(|_| !desk.is_unfit) {
+        let forked = match desk.runners.as_mut().filter(|r| !learn && r.have_room()) {
             Some(runners) => runners.pass(bytes, pair, runner).map(|pid| (pid, None)),
             None => {
                 let prepared = PerlJob::new(job.script, &self.perl, &job.env, &job.args);
