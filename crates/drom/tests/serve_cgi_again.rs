@@ -90,7 +90,8 @@ const REPORT: &str = r#"
         "cwd " . readlink('/proc/self/cwd'), 'env ' . join(',', sort keys %ENV), "inc @INC",
         'loaded ' . join(',', sort keys %INC), 'names ' . join(',', sort keys %main::),
         "left " . ($left // 'undef') . " @left " . join(',', %left), "sep $, $\\ $/ $; $| $^W",
-        'in ' . (-p STDIN ? 'pipe' : -c STDIN ? 'null' : 'other'), 'err ' . (stat STDERR)[1],
+        'in ' . (-p STDIN ? 'pipe' : -c STDIN ? 'null' : 'other'),
+        'err ' . (-p STDERR ? 'pipe' : 'other'),
         'warn ' . ($SIG{__WARN__} // 'none'), 'sel ' . select,
         'cpu ' . ($user < 0.2 ? 'little' : $user),
         'tz ' . localtime(0), 'prio ' . getpriority(0, 0);

@@ -238,3 +238,15 @@ fn an_outcome_that_cannot_be_written_is_said_to_be() {
     assert!(server.logged("cannot be written"), "{}", server.error_log());
     assert!(eventually(Duration::from_secs(10), || version(&server) == "2"));
 }
+
+/// `drom serve --reload && curl` shows what was just written.
+#[test]
+fn who_connects_after_a_reload_gets_the_new_code() {
+    let server = server("StartServers 4\nMinSpareServers 4\n");
+    for number in 2..20 {
+        server.put("startup.pl", &startup(number));
+        assert_eq!(server.reload().0, 0);
+        let versions: Vec<String> = (0..8).map(|_| version(&server)).collect();
+        assert!(versions.iter().all(|v| *v == number.to_string()), "{number}: {versions:?}");
+    }
+}

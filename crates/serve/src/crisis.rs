@@ -231,11 +231,16 @@ fn note_sent(sent: Sent) {
     }
 }
 
+/// Its line on the scoreboard has changed.
+pub fn tell_master() {
+    sys::kick(ALARM.load(Relaxed));
+}
+
 fn mark_dying() {
     // SAFETY: the slot lives as long as the server.
     if let Some(slot) = unsafe { SLOT.load(Relaxed).as_ref() } {
         slot.set_state(State::Dying);
-        sys::kick(ALARM.load(Relaxed));
+        tell_master();
     }
 }
 

@@ -41,7 +41,8 @@ pub use sys::is_root;
 /// A line of the error log, without its end.
 #[must_use]
 pub fn warning(text: &str) -> String {
-    site::error_line(config::LogLevel::Warn, None, "core", text).trim_end().to_owned()
+    String::from_utf8_lossy(&site::error_line(config::LogLevel::Warn, None, "core", text))
+        .into_owned()
 }
 
 /// Workers that accept: one a core, no more than there are workers. More would only spread connections over

@@ -64,6 +64,7 @@ const QUICK_NS: u64 = 1_000_000_000;
 const SPAWNER_NS: u64 = 200_000_000;
 /// After so many quick ends in a row new workers wait a second each.
 const QUICK_MAX: u32 = 10;
+const TAKE_OVER_NS: u64 = 2_000_000_000;
 const STOP_NS: u64 = 40_000_000_000;
 /// `timeout` and service managers tell the master, and then its whole group: that is one order.
 const SAME_SIGNAL_NS: u64 = 500_000_000;
@@ -91,6 +92,8 @@ struct Master {
     coming: Option<Generation>,
     loading: Loading,
     load_began_ns: u64,
+    /// Who asked for it has not been told yet.
+    loaded: Option<Loaded>,
     next_generation: u32,
     fixed: Fixed,
     quick_ends: u32,
@@ -105,6 +108,13 @@ struct Master {
     failure: Option<ServeError>,
     pid_file: Option<PidFile>,
     outcomes: Option<outcome::Board>,
+}
+
+/// New code is loaded: whose request came then gets it once nobody takes any for the old code.
+struct Loaded {
+    began_ns: u64,
+    ready_ns: u64,
+    warnings: Vec<String>,
 }
 
 /// Serves until told to stop. `announce` is called once, when the server accepts.
@@ -164,6 +174,7 @@ impl Master {
             coming: None,
             loading: Loading::new(),
             load_began_ns: 0,
+            loaded: None,
             next_generation: 1,
             fixed: Fixed::of(config, slots),
             quick_ends: 0,
@@ -204,6 +215,7 @@ impl Master {
                 board: self.board,
                 jobs: self.cgi_jobs.0.try_clone()?,
                 lifeline: self.lifeline.0.try_clone()?,
+                log_level: config.server.log_level,
                 preload: config.server.cgi_preload.clone(),
                 reuse: config.server.cgi_reuse,
                 ahead: config.server.cgi_wanted,
@@ -324,6 +336,7 @@ impl Master {
         self.look_after_templates();
         self.load_when_due();
         self.retire_old();
+        self.tell_loaded_when_taken_over();
         self.keep_spawner();
         self.maintain();
         self.kill_doomed();
@@ -581,7 +594,7 @@ impl Master {
             }
         };
         log_always(LogLevel::Error, &line);
-        self.tell(&format!("failed: {text}"));
+        self.tell(self.load_began_ns, &format!("failed: {text}"));
     }
 
     fn generation_ready(&mut self, number: u32, perl: &str) {
@@ -601,12 +614,46 @@ impl Master {
         self.replace_spawner();
         log_always(LogLevel::Notice, "reload: the new code is loaded; old workers finish");
         warnings.iter().for_each(|text| log_always(LogLevel::Warn, text));
-        self.tell(&["done".to_owned()].into_iter().chain(warnings).collect::<Vec<_>>().join("\n"));
+        let (began_ns, ready_ns) = (self.load_began_ns, clock::monotonic_ns());
+        self.tell_loaded();
+        self.loaded = Some(Loaded { began_ns, ready_ns, warnings });
     }
 
-    /// Those who wait for the load that has just ended.
-    fn tell(&mut self, outcome: &str) {
-        let began_ns = self.load_began_ns;
+    /// When the new code has the requests. A worker that is kept from leaving them to others holds
+    /// nobody up for long.
+    fn tell_loaded_when_taken_over(&mut self) {
+        let Some(Loaded { ready_ns, .. }) = self.loaded else { return };
+        let is_late = clock::monotonic_ns() > ready_ns + TAKE_OVER_NS;
+        if is_late || self.accepts() && !self.takes_for_old_code() {
+            self.tell_loaded();
+        }
+    }
+
+    fn tell_loaded(&mut self) {
+        let Some(Loaded { began_ns, mut warnings, .. }) = self.loaded.take() else { return };
+        if !self.accepts() {
+            warnings.push("no worker of the new code takes requests yet".to_owned());
+        }
+        let lines: Vec<String> = ["done".to_owned()].into_iter().chain(warnings).collect();
+        self.tell(began_ns, &lines.join("\n"));
+    }
+
+    /// The current code has somebody who takes new connections.
+    fn accepts(&self) -> bool {
+        let state = |w: &Worker| self.board.slots[w.slot].state();
+        let current = self.generations.last();
+        current.is_some_and(|g| g.workers.iter().any(|w| w.primary && state(w) == State::Ready))
+    }
+
+    fn takes_for_old_code(&self) -> bool {
+        let taking =
+            |w: &Worker| matches!(self.board.slots[w.slot].state(), State::Starting | State::Ready);
+        let old = self.generations.split_last().map_or(&[][..], |(_, old)| old);
+        old.iter().any(|g| g.workers.iter().any(taking))
+    }
+
+    /// Those who wait for the load that began then.
+    fn tell(&mut self, began_ns: u64, outcome: &str) {
         if let Some(Err(e)) = self.outcomes.as_mut().map(|o| o.tell(began_ns, outcome)) {
             self.log_mute(&e);
         }
@@ -637,11 +684,7 @@ impl Master {
     fn retire_old(&mut self) {
         let Some(current) = self.generations.last() else { return };
         let number = current.number;
-        let accepts = current
-            .workers
-            .iter()
-            .any(|w| w.primary && self.board.slots[w.slot].state() == State::Ready);
-        if !accepts {
+        if !self.accepts() {
             return;
         }
         self.generations.iter_mut().filter(|g| g.number != number).for_each(Generation::drain);
@@ -762,6 +805,7 @@ impl Master {
         left.push(self.spawner);
         left.retain(|&pid| pid > 0);
         self.kill_coming();
+        self.tell_loaded();
         self.generations.drain(..).for_each(|g| g.dismiss());
         self.lifeline.1 = None;
         for round in 0..200 {

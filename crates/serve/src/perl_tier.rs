@@ -138,7 +138,7 @@ impl PerlTier {
                 request.note(
                     "perl",
                     LogLevel::Error,
-                    &format!("failed to resolve handler `{name}': {why}"),
+                    format!("failed to resolve handler `{name}': {why}"),
                 );
                 request.next = Next::Error(500);
                 None
@@ -278,7 +278,7 @@ fn may_run(
 ) -> Result<(), Next> {
     let name = target.filename.display();
     let Some(stat) = &target.finfo else {
-        request.note("perl", LogLevel::Error, &format!("{name} not found or unable to stat"));
+        request.note("perl", LogLevel::Error, format!("{name} not found or unable to stat"));
         return Err(Next::Decline);
     };
     if stat.kind != FileKind::File {
@@ -289,7 +289,7 @@ fn may_run(
         request.note(
             "perl",
             LogLevel::Error,
-            &format!("Options ExecCGI is off in this directory: {name}"),
+            format!("Options ExecCGI is off in this directory: {name}"),
         );
         return Err(Next::Error(403));
     }
@@ -297,7 +297,7 @@ fn may_run(
         request.note(
             "perl",
             LogLevel::Error,
-            &format!("file permissions deny server execution: {name}"),
+            format!("file permissions deny server execution: {name}"),
         );
         return Err(Next::Error(403));
     }
@@ -367,11 +367,7 @@ fn check_head(request: &mut Request) {
     let Some(bad) = request.bad_head.take().or(unfinished) else { return };
     if request.next == Next::Finish {
         let name = String::from_utf8_lossy(request.filename()).into_owned();
-        request.note(
-            "perl",
-            LogLevel::Error,
-            &format!("{name} did not send an HTTP header: {bad}"),
-        );
+        request.note("perl", LogLevel::Error, format!("{name} did not send an HTTP header: {bad}"));
         request.next = Next::Error(500);
     }
 }

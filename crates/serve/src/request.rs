@@ -512,7 +512,7 @@ impl Request {
     }
 
     /// To the error log, with the client's address.
-    pub fn note(&self, module: &str, level: LogLevel, text: &str) {
+    pub fn note(&self, module: &str, level: LogLevel, text: impl AsRef<[u8]>) {
         self.site.log_error(level, Some(self.client), module, text);
     }
 
@@ -520,7 +520,7 @@ impl Request {
     pub fn note_file(&mut self, why: &str) {
         if self.site.logs(LogLevel::Error) {
             let name = String::from_utf8_lossy(self.filename()).into_owned();
-            self.note("core", LogLevel::Error, &format!("{why}: {name}"));
+            self.note("core", LogLevel::Error, format!("{why}: {name}"));
         }
     }
 
@@ -583,7 +583,7 @@ impl Request {
             self.note(
                 "core",
                 LogLevel::Error,
-                &format!("malformed header from script: Bad status={text}"),
+                format!("malformed header from script: Bad status={text}"),
             );
         }
         if let Some((status, line)) = head.status {
@@ -696,7 +696,7 @@ impl Request {
             self.note(
                 "core",
                 LogLevel::Error,
-                &format!("cannot keep the response for a slow client: {e}"),
+                format!("cannot keep the response for a slow client: {e}"),
             );
             self.aborted = true;
             return Err(e.raw_os_error().unwrap_or(libc::EIO));

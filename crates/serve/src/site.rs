@@ -54,7 +54,13 @@ impl Site {
     }
 
     /// One line to the error log, which is standard error, in one write so that lines stay whole.
-    pub fn log_error(&self, level: LogLevel, client: Option<SocketAddr>, module: &str, text: &str) {
+    pub fn log_error(
+        &self,
+        level: LogLevel,
+        client: Option<SocketAddr>,
+        module: &str,
+        text: impl AsRef<[u8]>,
+    ) {
         if !self.logs(level) {
             return;
         }
@@ -156,18 +162,24 @@ fn open_log(path: &Path) -> Result<std::fs::File, ServeError> {
 }
 
 /// A line of the error log, without its end.
-pub fn error_line(level: LogLevel, client: Option<SocketAddr>, module: &str, text: &str) -> String {
+pub fn error_line(
+    level: LogLevel,
+    client: Option<SocketAddr>,
+    module: &str,
+    text: impl AsRef<[u8]>,
+) -> Vec<u8> {
     let line = ErrorLine {
         time_us: i64::try_from(wall_time().as_micros()).unwrap_or(i64::MAX),
         module,
         level,
         pid: std::process::id(),
         client,
-        message: text.as_bytes(),
+        message: text.as_ref(),
     };
     let mut out = Vec::with_capacity(256);
     line.render(&mut out);
-    String::from_utf8_lossy(&out).into_owned()
+    out.pop();
+    out
 }
 
 /// `Server: Drom/0.1.0 ...`, as `ServerTokens` asks.
@@ -189,10 +201,7 @@ pub fn wall_time() -> Duration {
 }
 
 /// Standard error in one write; a log that cannot be written has nowhere to complain.
-pub fn write_stderr(line: &str) {
+pub fn write_stderr(line: &[u8]) {
     use std::io::Write;
-    let mut whole = String::with_capacity(line.len() + 1);
-    whole.push_str(line.trim_end_matches('\n'));
-    whole.push('\n');
-    let _ = std::io::stderr().write_all(whole.as_bytes());
+    let _ = std::io::stderr().write_all(&[line, b"\n"].concat());
 }

@@ -196,12 +196,12 @@ pub fn pipe(flags: i32) -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }
 
-pub fn set_nonblocking(fd: RawFd) {
-    // SAFETY: no pointers; the descriptor is open.
-    unsafe {
-        let flags = libc::fcntl(fd, libc::F_GETFL);
-        libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK);
-    }
+/// The end that is read does not block; the other does.
+pub fn pipe_to_watch() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (output, input) = pipe(0)?;
+    // SAFETY: no pointers; a new pipe has no other flags.
+    unsafe { libc::fcntl(output.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+    Ok((output, input))
 }
 
 /// TMPDIR, as it was at the first call: workers forget the server's environment.

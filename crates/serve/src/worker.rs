@@ -89,7 +89,7 @@ pub fn run(setup: Setup, mut perl: Option<PerlTier>) -> i32 {
     let engine = match Engine::new(setup) {
         Ok(engine) => engine,
         Err(e) => {
-            site.log_error(LogLevel::Crit, None, "core", &format!("a worker cannot start: {e}"));
+            site.log_error(LogLevel::Crit, None, "core", format!("a worker cannot start: {e}"));
             return 1;
         }
     };
@@ -120,6 +120,7 @@ pub fn run(setup: Setup, mut perl: Option<PerlTier>) -> i32 {
     }
     start_helper(shared, site);
     slot.set_state(State::Ready);
+    crisis::tell_master();
     site.log_error(LogLevel::Debug, None, "core", "a worker is ready");
     serve(shared, site, slot, perl.as_mut());
     end_perl(shared, perl.as_ref());
@@ -130,7 +131,7 @@ pub fn run(setup: Setup, mut perl: Option<PerlTier>) -> i32 {
 fn child_init(perl: &PerlTier, site: &Site) {
     if let Err(text) = perl.interpreter.require("Drom::Child::Begin", false) {
         let text = String::from_utf8_lossy(&text);
-        site.log_error(LogLevel::Error, None, "perl", &format!("PerlChildInitHandler: {text}"));
+        site.log_error(LogLevel::Error, None, "perl", format!("PerlChildInitHandler: {text}"));
     }
 }
 
@@ -176,19 +177,13 @@ fn serve(
             }
             Ok(Turn::Idle) => {}
             Err(e) => {
-                site.log_error(
-                    LogLevel::Crit,
-                    None,
-                    "core",
-                    &format!("the event loop failed: {e}"),
-                );
+                site.log_error(LogLevel::Crit, None, "core", format!("the event loop failed: {e}"));
                 return;
             }
         }
         // SAFETY: as above; `run_job` took the engine back.
         let engine = unsafe { &mut *shared.engine.get() };
         if !engine.draining && (crisis::drain_asked() || engine.retire || is_worn(site, slot)) {
-            slot.set_state(State::Draining);
             engine.drain();
         }
         if engine.draining {

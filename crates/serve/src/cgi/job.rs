@@ -1,4 +1,19 @@
-//! A CGI job on its way from a worker to the spawner and on to a zygote: one message, two descriptors.
+//! A CGI job on its way from a worker to the spawner and on to a zygote: one message, [`Stdio`]'s
+//! descriptors. What a script's standard error may still say afterwards: [`Leftover`], with one.
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+/// A script's standard input, output and error.
+#[derive(Clone, Copy)]
+pub struct Stdio(pub [RawFd; 3]);
+
+impl Stdio {
+    /// Of a message; `None` when it brought others.
+    pub fn of(fds: &[OwnedFd]) -> Option<Self> {
+        let fds: &[OwnedFd; 3] = fds.try_into().ok()?;
+        Some(Self(fds.each_ref().map(AsRawFd::as_raw_fd)))
+    }
+}
 
 /// What to run. `slot` names the line of the scoreboard that tells the worker about the child.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +56,35 @@ impl<'a> Job<&'a [u8]> {
         };
         let (env, args) = (list()?, list()?);
         bytes.is_empty().then_some(Self { slot, serial, script, env, args })
+    }
+}
+
+/// A standard error that somebody holds when the answer is done, a program in the background.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover<Text> {
+    /// ADDRESS:PORT.
+    pub client: Text,
+    pub script: Text,
+    /// A line whose end has not come.
+    pub begun: Text,
+}
+
+impl<Text: AsRef<[u8]>> Leftover<Text> {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for text in [&self.client, &self.script, &self.begun] {
+            put(&mut bytes, text.as_ref());
+        }
+        bytes
+    }
+}
+
+impl<'a> Leftover<&'a [u8]> {
+    /// `None` when the bytes are no such message.
+    pub fn decode(mut bytes: &'a [u8]) -> Option<Self> {
+        let mut text = || take(&mut bytes);
+        let leftover = Self { client: text()?, script: text()?, begun: text()? };
+        bytes.is_empty().then_some(leftover)
     }
 }
 
@@ -99,5 +143,14 @@ mod tests {
         for cut in 0..bytes.len() {
             assert_eq!(Job::decode(&bytes[..cut]), None, "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn a_leftover_survives_the_trip() {
+        let left = Leftover { client: &b"[::1]:80"[..], script: b"/srv/x.pl", begun: b"" };
+        let bytes = left.encode();
+        assert_eq!(Leftover::decode(&bytes), Some(left));
+        assert_eq!(Leftover::decode(&bytes[1..]), None);
+        assert_eq!(Leftover::decode(&[&bytes[..], b"x"].concat()), None);
     }
 }

@@ -3,13 +3,14 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd, OwnedFd, RawFd},
+    os::fd::{AsRawFd, OwnedFd},
     sync::atomic::{AtomicU32, Ordering::SeqCst},
 };
 
 use drom_observe::clock;
 use drom_perl::zygote::Runner;
 
+use super::job::Stdio;
 use crate::sys;
 
 /// More children than these run one script each.
@@ -88,17 +89,17 @@ impl Runners {
 
     /// Gives a job to a runner, a new one when none is idle: its process. `None` in the new one,
     /// which finds its job on its socket.
-    pub fn pass(&mut self, job: &[u8], fds: [RawFd; 2], runner: Runner) -> io::Result<Option<i32>> {
+    pub fn pass(&mut self, job: &[u8], stdio: Stdio, runner: Runner) -> io::Result<Option<i32>> {
         let taken = |link: &Link| self.states[link.number].swap(BUSY, SeqCst) == IDLE;
         while let Some(at) = self.links.iter().rposition(taken) {
             let link = &mut self.links[at];
             link.used_ns = clock::monotonic_ns();
-            match sys::send_fds(link.socket.as_raw_fd(), job, &[], &fds) {
+            match sys::send_fds(link.socket.as_raw_fd(), job, &[], &stdio.0) {
                 Ok(()) => return Ok(Some(link.pid)),
                 Err(_) => drop(self.links.swap_remove(at)), // it ended meanwhile
             }
         }
-        let started = self.start(job, fds, runner);
+        let started = self.start(job, stdio, runner);
         if started.is_err() {
             // There may be room for a process when those that only wait have gone.
             self.links.retain(|link| self.states[link.number].load(SeqCst) != IDLE);
@@ -106,7 +107,7 @@ impl Runners {
         started
     }
 
-    fn start(&mut self, job: &[u8], fds: [RawFd; 2], runner: Runner) -> io::Result<Option<i32>> {
+    fn start(&mut self, job: &[u8], stdio: Stdio, runner: Runner) -> io::Result<Option<i32>> {
         let free = |number: &usize| self.links.iter().all(|link| link.number != *number);
         let Some(number) = (0..RUNNERS_MAX).find(free) else {
             return Err(io::Error::other("too many at once"));
@@ -124,7 +125,7 @@ impl Runners {
                 Ok(None)
             }
             Some(pid) => {
-                sys::send_fds(mine.as_raw_fd(), job, &[], &fds)?;
+                sys::send_fds(mine.as_raw_fd(), job, &[], &stdio.0)?;
                 let used_ns = clock::monotonic_ns();
                 self.links.push(Link { pid, number, socket: mine, used_ns });
                 Ok(Some(pid))

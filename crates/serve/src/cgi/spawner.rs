@@ -11,17 +11,19 @@ use std::{
     ffi::CString,
     fs::File,
     io::Read,
+    net::SocketAddr,
     os::{
-        fd::{AsFd, AsRawFd, OwnedFd, RawFd},
+        fd::{AsFd, AsRawFd, OwnedFd},
         unix::{ffi::OsStrExt, fs::MetadataExt},
     },
     path::Path,
-    process::{Command, Stdio},
+    process::{self, Command},
 };
 
 use super::{
     constant::Constant,
-    job::{JOB_BYTES_MAX, Job},
+    errors::{self, Errors},
+    job::{JOB_BYTES_MAX, Job, Leftover, Stdio},
     zygote,
 };
 use crate::{
@@ -37,6 +39,7 @@ pub struct Setup {
     pub jobs: OwnedFd,
     /// Closed when the master ends.
     pub lifeline: OwnedFd,
+    pub log_level: LogLevel,
     /// `DromCGIPreload`.
     pub preload: Vec<String>,
     /// `DromCGIReuse`.
@@ -50,6 +53,8 @@ pub struct Setup {
 const SETS_MAX: usize = 12;
 /// Zygotes of one kind: one a core, but no more than these.
 const CORES_MAX: usize = 8;
+/// Of programs in the background no more than these can say something.
+const LEFT_MAX: usize = 256;
 
 struct Spawner {
     setup: Setup,
@@ -57,6 +62,8 @@ struct Spawner {
     scripts: HashMap<Vec<u8>, Script>,
     reports: (OwnedFd, OwnedFd),
     children: HashMap<i32, (u32, u32)>,
+    /// Standard errors of scripts that have answered.
+    left: Vec<Left>,
     /// Zygotes that get no more jobs.
     leaving: Vec<i32>,
     retired: bool,
@@ -67,6 +74,13 @@ struct Spawner {
     /// Where zygotes fork, and which of them is next.
     cores: Vec<usize>,
     turn: usize,
+}
+
+/// See [`Leftover`].
+struct Left {
+    errors: Errors,
+    client: Option<SocketAddr>,
+    script: Vec<u8>,
 }
 
 /// What is known of a script.
@@ -109,6 +123,7 @@ pub fn run(setup: Setup) {
         scripts: HashMap::new(),
         reports,
         children: HashMap::new(),
+        left: Vec::new(),
         leaving: Vec::new(),
         retired: false,
         unfit: HashSet::new(),
@@ -123,8 +138,10 @@ pub fn run(setup: Setup) {
     while !spawner.is_over() {
         let mut fds =
             vec![spawner.setup.lifeline.as_fd(), signals.as_fd(), spawner.reports.0.as_fd()];
+        fds.extend(spawner.left.iter().map(|left| left.errors.pipe.as_fd()));
         fds.extend((!spawner.retired).then(|| spawner.setup.jobs.as_fd()));
-        let ready = sys::poll(&fds, -1);
+        let mut ready = sys::poll(&fds, -1);
+        let has_job = !spawner.retired && ready.pop() == Some(true);
         if ready[0] {
             return spawner.end();
         }
@@ -139,7 +156,10 @@ pub fn run(setup: Setup) {
         if ready[2] {
             spawner.learn(&mut buffer);
         }
-        if ready.get(3) == Some(&true) && !spawner.retired {
+        if ready[3..].contains(&true) {
+            spawner.listen();
+        }
+        if has_job && !spawner.retired {
             spawner.take_job(&mut buffer);
         }
     }
@@ -152,7 +172,7 @@ impl Spawner {
     }
 
     fn is_over(&self) -> bool {
-        self.retired && self.leaving.is_empty() && self.children.is_empty()
+        self.retired && self.leaving.is_empty() && self.children.is_empty() && self.left.is_empty()
     }
 
     fn perl(&self) -> Option<&Perl> {
@@ -172,18 +192,39 @@ impl Spawner {
         let mut fds = Vec::new();
         let got = sys::receive_fds(self.setup.jobs.as_raw_fd(), buffer, &mut fds);
         let Ok(Some(len)) = got else { return };
+        let Some(stdio) = Stdio::of(&fds) else { return self.keep_listening(&buffer[..len], fds) };
         let Some(job) = Job::decode(&buffer[..len]) else { return };
-        let [stdin, stdout] = &fds[..] else { return };
         let how = self.know(&job);
         let passed = match how {
             How::Perl { taint } if is_plain(&job.env) => {
-                self.pass(&job, taint, &buffer[..len], [stdin.as_raw_fd(), stdout.as_raw_fd()])
+                self.pass(&job, taint, &buffer[..len], stdio)
             }
             _ => false,
         };
         if !passed {
-            self.exec(&job, stdin, stdout);
+            self.exec(&job, stdio);
         }
+    }
+
+    fn keep_listening(&mut self, message: &[u8], mut fds: Vec<OwnedFd>) {
+        let (Some(leftover), Some(pipe)) = (Leftover::decode(message), fds.pop()) else { return };
+        if self.left.len() == LEFT_MAX {
+            self.left.remove(0);
+        }
+        let client = std::str::from_utf8(leftover.client).ok().and_then(|c| c.parse().ok());
+        let errors = Errors { pipe, begun: leftover.begun.to_vec() };
+        self.left.push(Left { errors, client, script: leftover.script.to_vec() });
+    }
+
+    fn listen(&mut self) {
+        let is_told = LogLevel::Error <= self.setup.log_level;
+        self.left.retain_mut(|Left { errors, client, script }| {
+            errors.read(|said| {
+                let text = errors::line(said, script);
+                let line = site::error_line(LogLevel::Error, *client, "cgi", text);
+                is_told.then(|| site::write_stderr(&line));
+            })
+        });
     }
 
     /// Looks at the script's first line, once per change of the file.
@@ -204,20 +245,14 @@ impl Spawner {
         how
     }
 
-    fn pass(
-        &mut self,
-        job: &Job<&[u8]>,
-        taint: zygote::Taint,
-        bytes: &[u8],
-        fds: [RawFd; 2],
-    ) -> bool {
+    fn pass(&mut self, job: &Job<&[u8]>, taint: zygote::Taint, bytes: &[u8], stdio: Stdio) -> bool {
         let known = &self.scripts[job.script];
         let mut kind = self.kind(taint, &known.modules, &job.env);
         self.turn = (self.turn + 1) % self.cores.len();
         kind.core = self.cores[self.turn];
         let learn = !known.learned;
         let Some(link) = self.zygote(&kind) else { return false };
-        link.send(bytes, &fds, learn).is_ok()
+        link.send(bytes, stdio, learn).is_ok()
     }
 
     fn kind<Text: AsRef<[u8]>>(
@@ -288,10 +323,10 @@ impl Spawner {
         self.leaving.extend(gone.map(|(_, link)| link.pid()));
     }
 
-    fn exec(&mut self, job: &Job<&[u8]>, stdin: &OwnedFd, stdout: &OwnedFd) {
+    fn exec(&mut self, job: &Job<&[u8]>, stdio: Stdio) {
         // SAFETY: this process has one thread.
         match unsafe { sys::fork() } {
-            Ok(None) => exec_child(&self.setup.board, job, stdin.as_raw_fd(), stdout.as_raw_fd()),
+            Ok(None) => exec_child(&self.setup.board, job, stdio),
             Ok(Some(pid)) => {
                 sys::make_group(pid);
                 self.children.insert(pid, (job.slot, job.serial));
@@ -334,9 +369,9 @@ fn is_plain(env: &[&[u8]]) -> bool {
     !env.iter().any(|var| PERL.iter().any(|name| var.starts_with(name)))
 }
 
-pub fn exec_child(board: &Scoreboard, job: &Job<&[u8]>, stdin: RawFd, stdout: RawFd) -> ! {
+pub fn exec_child(board: &Scoreboard, job: &Job<&[u8]>, stdio: Stdio) -> ! {
     sys::reset_signals();
-    zygote::enter_child(board, job, stdin, stdout);
+    zygote::enter_child(board, job, stdio);
     let text = |bytes: &[u8]| CString::new(bytes).unwrap_or_default();
     let path = text(job.script);
     let name = job.script.rsplit(|&b| b == b'/').next().unwrap_or(job.script);
@@ -350,7 +385,8 @@ pub fn exec_child(board: &Scoreboard, job: &Job<&[u8]>, stdin: RawFd, stdout: Ra
     // SAFETY: NULL-terminated arrays of C strings that live until exec or exit.
     unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
     let why = std::io::Error::last_os_error();
-    log_error(&format!("cannot run {}: {why}", show(job.script)));
+    // The script's standard error by now, of which the worker makes a line.
+    site::write_stderr(format!("cannot run the script: {why}").as_bytes());
     // SAFETY: ends this child without the parent's exit handlers.
     unsafe { libc::_exit(126) }
 }
@@ -439,14 +475,10 @@ fn loads() -> bool {
 /// Not what libperl says: a distribution may build the two with different folders.
 fn inc_of(perl: &str) -> Vec<String> {
     let asked = ["-e", "print join qq(\\0), @INC"];
-    let told = Command::new(perl).args(asked).env_clear().stdin(Stdio::null()).output();
+    let told = Command::new(perl).args(asked).env_clear().stdin(process::Stdio::null()).output();
     let told = told.map(|output| output.stdout).unwrap_or_default();
     let folders = told.split(|&b| b == 0).filter(|folder| !folder.is_empty());
     folders.map(|folder| String::from_utf8_lossy(folder).into_owned()).collect()
-}
-
-fn show(path: &[u8]) -> String {
-    String::from_utf8_lossy(path).into_owned()
 }
 
 /// Standard error is the error log here.

@@ -22,7 +22,7 @@ use drom_perl::zygote::{Job as PerlJob, Runner, Wait};
 
 use super::{
     constant::Variables,
-    job::{JOB_BYTES_MAX, Job},
+    job::{JOB_BYTES_MAX, Job, Stdio},
     runners::Runners,
     spawner::Perl,
 };
@@ -65,8 +65,8 @@ const CHECK_NS: u64 = 100_000_000;
 
 impl Link {
     /// Passes a job on; `learn` asks the child to report what it loaded.
-    pub fn send(&self, job: &[u8], fds: &[RawFd], learn: bool) -> std::io::Result<()> {
-        sys::send_fds(self.socket.as_raw_fd(), &[u8::from(learn)], job, fds)
+    pub fn send(&self, job: &[u8], stdio: Stdio, learn: bool) -> std::io::Result<()> {
+        sys::send_fds(self.socket.as_raw_fd(), &[u8::from(learn)], job, &stdio.0)
     }
 
     pub fn pid(&self) -> i32 {
@@ -304,18 +304,17 @@ impl ZygoteLoop {
         };
         let (learn, bytes) = (desk.buffer[0] == 1, &desk.buffer[1..got]);
         let Some(job) = Job::decode(bytes) else { return CONTINUE };
-        let [stdin, stdout] = &fds[..] else { return CONTINUE };
-        let pair = [stdin.as_raw_fd(), stdout.as_raw_fd()];
+        let Some(stdio) = Stdio::of(&fds) else { return CONTINUE };
         // A child that is to learn has something to tell at its end.
         let forked = match desk.runners.as_mut().filter(|r| !learn && r.have_room()) {
-            Some(runners) => runners.pass(bytes, pair, runner).map(|pid| (pid, None)),
+            Some(runners) => runners.pass(bytes, stdio, runner).map(|pid| (pid, None)),
             None => {
                 let prepared = PerlJob::new(job.script, &self.perl, &job.env, &job.args);
                 // SAFETY: a zygote has one thread; a module that started others was not preloaded.
                 let forked = unsafe { sys::fork() };
                 if desk.is_unfit && matches!(forked, Ok(None)) {
                     let _ = pin_current_thread(&self.cores);
-                    super::spawner::exec_child(&self.board, &job, pair[0], pair[1]);
+                    super::spawner::exec_child(&self.board, &job, stdio);
                 }
                 forked.map(|pid| (pid, Some(prepared)))
             }
@@ -327,7 +326,7 @@ impl ZygoteLoop {
                 CONTINUE
             }
             Ok((None, Some(prepared))) => {
-                self.become_child(&job, pair[0], pair[1], learn);
+                self.become_child(&job, stdio, learn);
                 fds.clear();
                 std::mem::forget((job, fds));
                 ControlFlow::Break(Some(prepared))
@@ -369,12 +368,12 @@ impl ZygoteLoop {
         let mut buffer = vec![0; JOB_BYTES_MAX];
         let mut fds = Vec::new();
         let got = sys::receive_fds(socket, &mut buffer, &mut fds);
-        let (Ok(Some(got)), [stdin, stdout]) = (got, &fds[..]) else { sys::exit_now(0) };
+        let (Ok(Some(got)), Some(stdio)) = (got, Stdio::of(&fds)) else { sys::exit_now(0) };
         let Some(job) = Job::decode(&buffer[..got]) else { sys::exit_now(0) };
         let prepared = PerlJob::new(job.script, &self.perl, &job.env, &job.args);
         sys::unblock_signals();
         self.job = Some((job.slot, job.serial));
-        enter_child(&self.board, &job, stdin.as_raw_fd(), stdout.as_raw_fd());
+        enter_child(&self.board, &job, stdio);
         prepared
     }
 
@@ -393,11 +392,11 @@ impl ZygoteLoop {
 
     // ---- in a child that runs one script -------------------------------------------------------
 
-    fn become_child(&mut self, job: &Job<&[u8]>, stdin: RawFd, stdout: RawFd, learn: bool) {
+    fn become_child(&mut self, job: &Job<&[u8]>, stdio: Stdio, learn: bool) {
         // Perl chose its actions at its start, SIGFPE ignored among them: they stay.
         sys::unblock_signals();
         let _ = pin_current_thread(&self.cores);
-        enter_child(&self.board, job, stdin, stdout);
+        enter_child(&self.board, job, stdio);
         if learn {
             self.child = Some(job.script.to_vec());
         } else {
@@ -414,7 +413,7 @@ impl ZygoteLoop {
 }
 
 /// The part of a CGI child that does not depend on what it runs: descriptors, folder, slot.
-pub fn enter_child(board: &Scoreboard, job: &Job<&[u8]>, stdin: RawFd, stdout: RawFd) {
+pub fn enter_child(board: &Scoreboard, job: &Job<&[u8]>, Stdio(fds): Stdio) {
     // The group is there before its number is known: whoever stops the child stops the group.
     sys::make_group(0);
     if let Some(line) = board.cgi.get(job.slot as usize)
@@ -422,10 +421,9 @@ pub fn enter_child(board: &Scoreboard, job: &Job<&[u8]>, stdin: RawFd, stdout: R
     {
         sys::exit_now(0); // its worker ended, or its client went, while the job was on its way
     }
-    // SAFETY: plain descriptor calls in a process with one thread.
-    unsafe {
-        libc::dup2(stdin, 0);
-        libc::dup2(stdout, 1);
+    for (number, fd) in (0..).zip(fds) {
+        // SAFETY: a plain descriptor call in a process with one thread.
+        unsafe { libc::dup2(fd, number) };
     }
     let folder = Path::new(std::ffi::OsStr::from_bytes(job.script)).parent();
     if let Some(folder) = folder {

@@ -1,14 +1,19 @@
-//! A CGI child as the worker sees it: a pipe that is read into the answer, a slot that tells its end, and
-//! a time limit.
+//! A CGI child as the worker sees it: a pipe that is read into the answer, one that is read into
+//! the error log, a slot that tells its end, and a time limit.
 
 use std::{
+    fs::File,
     io::{Seek, SeekFrom, Write},
-    os::fd::{AsRawFd, OwnedFd},
+    os::fd::{AsRawFd, OwnedFd, RawFd},
+    sync::OnceLock,
 };
 
 use super::{Engine, borrowed, connection::State, token};
 use crate::{
-    cgi::job::{JOB_BYTES_MAX, Job},
+    cgi::{
+        errors::{self, Errors},
+        job::{JOB_BYTES_MAX, Job, Leftover},
+    },
     config::LogLevel,
     output::Progress,
     request::{Body, Next, Request},
@@ -24,11 +29,48 @@ const KILL_NS: u64 = 1_000_000_000;
 pub struct CgiRun {
     pub slot: usize,
     pub pipe: OwnedFd,
+    /// Its standard error; `None` once nobody can write to it. Most scripts have ended before
+    /// the first sweep: until then it is not watched, which spares each of them system calls.
+    errors: Option<Errors>,
+    watches_errors: bool,
     /// Reading is off until the client has taken what waits.
     paused: bool,
     /// When the child must have ended (`DromRequestTimeout`).
     limit_ns: u64,
     killed_ns: u64,
+}
+
+impl CgiRun {
+    fn watch_errors(&mut self, epoll: &sys::Epoll, token: u64) {
+        if let (Some(errors), false) = (&self.errors, self.watches_errors) {
+            // Not watched, it is read at the end.
+            let token = token | token::CGI_ERRORS;
+            self.watches_errors = epoll.add(errors.pipe.as_raw_fd(), sys::IN, token).is_ok();
+        }
+    }
+
+    /// What it said, to the error log.
+    fn read_errors(&mut self, request: &mut Request) {
+        let Some(errors) = &mut self.errors else { return };
+        let tell = |said: &[u8]| {
+            let text = errors::line(said, request.filename());
+            request.note("cgi", LogLevel::Error, text);
+        };
+        if !errors.read(tell) {
+            self.errors = None;
+        }
+    }
+
+    /// The answer is done. What a program in the background has to say then, the spawner hears.
+    pub fn let_go_of_errors(&mut self, request: &mut Request, jobs: RawFd) {
+        self.read_errors(request);
+        let Some(errors) = self.errors.take() else { return };
+        let client = request.client.to_string().into_bytes();
+        let script = request.filename().to_vec();
+        let leftover = Leftover { client, script, begun: errors.begun };
+        // Refused, the program finds its standard error closed.
+        let _ = sys::send_fds(jobs, &leftover.encode(), &[], &[errors.pipe.as_raw_fd()]);
+    }
 }
 
 impl Engine {
@@ -46,12 +88,21 @@ impl Engine {
         let limit_ns = limit.map_or(u64::MAX, |limit| request.started_ns + limit);
         let serial = self.setup.board.cgi[slot].serial();
         match send_job(request, (slot, serial), self.setup.cgi_jobs) {
-            Ok(pipe) => {
+            Ok((pipe, errors)) => {
                 let token = connection.token | token::CGI;
                 let watched = self.epoll.add(pipe.as_raw_fd(), sys::IN, token);
                 connection.deadline_ns = (self.now_ns + timeout_ns).min(limit_ns);
-                let run = CgiRun { slot, pipe, paused: false, limit_ns, killed_ns: 0 };
-                connection.cgi = Some(Box::new(run));
+                let errors = Some(errors);
+                let (paused, watches_errors, killed_ns) = (false, false, 0);
+                connection.cgi = Some(Box::new(CgiRun {
+                    slot,
+                    pipe,
+                    errors,
+                    watches_errors,
+                    paused,
+                    limit_ns,
+                    killed_ns,
+                }));
                 self.cgi_running += 1;
                 if let Err(e) = watched {
                     self.log(LogLevel::Error, &format!("cannot watch a CGI script: {e}"));
@@ -59,7 +110,7 @@ impl Engine {
             }
             Err(e) => {
                 self.setup.board.free_cgi(slot);
-                request.note("cgi", LogLevel::Error, &format!("cannot start a CGI script: {e}"));
+                request.note("cgi", LogLevel::Error, format!("cannot start a CGI script: {e}"));
                 request.next = Next::Error(500);
                 connection.state = State::Reading;
                 self.dispatch_again(index);
@@ -71,19 +122,18 @@ impl Engine {
     pub fn cgi_event(&mut self, event_token: u64, _events: u32) {
         let Some(index) = self.index_of(event_token & !token::KIND) else { return };
         let timeout_ns = self.setup.site.timeout().as_nanos() as u64;
-        let mut buffer = vec![0; 65536];
         for _ in 0..16 {
             let Some(connection) = self.connections[index].as_mut() else { return };
             let (Some(run), Some(request)) = (connection.cgi.as_mut(), connection.request.as_mut())
             else {
                 return;
             };
-            match sys::read(run.pipe.as_raw_fd(), &mut buffer) {
+            match sys::read(run.pipe.as_raw_fd(), &mut self.cgi_buffer) {
                 Ok(0) => return self.cgi_done(index),
                 Ok(got) => {
                     connection.deadline_ns = (self.now_ns + timeout_ns).min(run.limit_ns);
-                    // A client that is gone is noticed at the end; the child sees a closed pipe then.
-                    let gone = request.write(&buffer[..got]).is_err();
+                    // A client that is gone is noticed at the end: the child sees a closed pipe.
+                    let gone = request.write(&self.cgi_buffer[..got]).is_err();
                     if gone || request.bad_head.is_some() {
                         return self.cgi_done(index);
                     }
@@ -94,6 +144,15 @@ impl Engine {
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => return,
                 Err(_) => return self.cgi_done(index),
             }
+        }
+    }
+
+    /// It said something on its standard error, or closed that.
+    pub fn cgi_errors(&mut self, event_token: u64) {
+        let Some(index) = self.index_of(event_token & !token::KIND) else { return };
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        if let (Some(run), Some(request)) = (&mut connection.cgi, &mut connection.request) {
+            run.read_errors(request);
         }
     }
 
@@ -138,9 +197,10 @@ impl Engine {
 
     fn cgi_done(&mut self, index: usize) {
         let Some(connection) = self.connections[index].as_mut() else { return };
-        let Some(run) = connection.cgi.take() else { return };
+        let Some(mut run) = connection.cgi.take() else { return };
         let timed_out = run.killed_ns != 0;
         if let Some(request) = connection.request.as_mut() {
+            run.let_go_of_errors(request, self.setup.cgi_jobs);
             request.body.use_up();
             conclude(request, timed_out);
         }
@@ -150,7 +210,7 @@ impl Engine {
         self.dispatch_again(index);
     }
 
-    /// After a script: a redirect inside the server or an error document may lead to Perl, which the
+    /// After a script: a redirect in the server or an error document may lead to Perl, which the
     /// next turn of the loop then finds waiting.
     fn dispatch_again(&mut self, index: usize) {
         if let Some(job) = self.dispatch(index) {
@@ -198,7 +258,7 @@ impl Engine {
             request.note(
                 "cgi",
                 LogLevel::Error,
-                &format!("Timeout waiting for output from CGI script {name}"),
+                format!("Timeout waiting for output from CGI script {name}"),
             );
             run.killed_ns = now_ns;
             connection.deadline_ns = now_ns + KILL_NS;
@@ -219,11 +279,15 @@ impl Engine {
         }
         for connection in self.connections.iter_mut().flatten() {
             // A request that waits for its place has nothing to say, not even a head.
-            let running = connection.state == State::Cgi && connection.cgi.is_some();
-            if let (true, Some(request)) = (running, connection.request.as_mut()) {
-                // A client that is gone shows at the next write.
-                let _ = drom_perl::Exchange::flush(&mut **request);
-            }
+            let is_running = connection.state == State::Cgi;
+            let (Some(run), Some(request), true) =
+                (connection.cgi.as_mut(), connection.request.as_mut(), is_running)
+            else {
+                continue;
+            };
+            run.watch_errors(&self.epoll, connection.token);
+            // A client that is gone shows at the next write.
+            let _ = drom_perl::Exchange::flush(&mut **request);
         }
     }
 }
@@ -234,7 +298,7 @@ fn conclude(request: &mut Request, timed_out: bool) {
         request.next = Next::Error(504);
     } else if let Some(bad) = bad {
         let name = String::from_utf8_lossy(request.filename()).into_owned();
-        request.note("cgi", LogLevel::Error, &format!("{bad}: {name}"));
+        request.note("cgi", LogLevel::Error, format!("{bad}: {name}"));
         request.next = Next::Error(500);
     } else if request.next == Next::Finish {
         request.answered = true;
@@ -245,20 +309,20 @@ fn conclude(request: &mut Request, timed_out: bool) {
     }
 }
 
-/// Sends the job to the spawner; the pipe is what the child prints.
+/// Sends the job to the spawner: what the child prints, and what it says on its standard error.
 fn send_job(
     request: &mut Request,
     (slot, serial): (usize, u32),
     jobs: i32,
-) -> std::io::Result<OwnedFd> {
+) -> std::io::Result<(OwnedFd, Errors)> {
     let nph = crate::script_source::is_nph(std::path::Path::new(std::ffi::OsStr::new(
         &String::from_utf8_lossy(request.filename()).into_owned(),
     )));
     request.ass_backwards = nph;
     request.scan = (!nph).then(HeadScan::default);
     let stdin = stdin(&request.body)?;
-    let (output, input) = sys::pipe(0)?;
-    sys::set_nonblocking(output.as_raw_fd());
+    let (output, input) = sys::pipe_to_watch()?;
+    let (errors, said) = Errors::new()?;
     let env = request.script_env().iter().map(|(k, v)| [k, b"=", v].concat()).collect();
     let script = request.filename().to_vec();
     let job = Job { slot: slot as u32, serial, script, env, args: isindex(request) };
@@ -267,7 +331,7 @@ fn send_job(
     if bytes.len() > JOB_BYTES_MAX {
         return Err(std::io::Error::other("the environment is too large"));
     }
-    let fds = [stdin.as_raw_fd(), input.as_raw_fd()];
+    let fds = [stdin.as_raw_fd(), input.as_raw_fd(), said.as_raw_fd()];
     // The spawner reads quickly; a full socket means hundreds of children are being started.
     for _ in 0..200 {
         match sys::send_fds(jobs, &bytes, &[], &fds) {
@@ -278,7 +342,7 @@ fn send_job(
                 );
             }
             Err(e) => return Err(e),
-            Ok(()) => return Ok(output),
+            Ok(()) => return Ok((output, errors)),
         }
     }
     Err(std::io::Error::other("the CGI spawner does not take jobs"))
@@ -287,7 +351,7 @@ fn send_job(
 /// The body as the child's standard input.
 fn stdin(body: &Body) -> std::io::Result<OwnedFd> {
     match body {
-        Body::Empty => Ok(std::fs::File::open("/dev/null")?.into()),
+        Body::Empty => nothing(),
         Body::File { file, read, .. } => {
             let mut file = file.try_clone()?;
             file.seek(SeekFrom::Start(*read))?; // what a handler read before is gone
@@ -296,10 +360,23 @@ fn stdin(body: &Body) -> std::io::Result<OwnedFd> {
         Body::Memory { bytes, read } => {
             let (from, write) = sys::pipe(0)?;
             // A pipe holds 64 KiB, and a body in memory is not larger.
-            std::fs::File::from(write).write_all(&bytes[*read..])?;
+            File::from(write).write_all(&bytes[*read..])?;
             Ok(from)
         }
     }
+}
+
+/// /dev/null, opened once: it has no place in it that scripts could share.
+fn nothing() -> std::io::Result<OwnedFd> {
+    static NULL: OnceLock<File> = OnceLock::new();
+    let null = match NULL.get() {
+        Some(null) => null,
+        None => {
+            let opened = File::open("/dev/null")?;
+            NULL.get_or_init(|| opened)
+        }
+    };
+    Ok(null.try_clone()?.into())
 }
 
 /// A query without "=" is a list of words for the command line (RFC 3875 4.4).

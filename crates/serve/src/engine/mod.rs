@@ -27,8 +27,9 @@ pub use reading::place;
 
 use crate::{
     config::LogLevel,
+    crisis,
     request::Request,
-    scoreboard::{Scoreboard, Slot},
+    scoreboard::{self, Scoreboard, Slot},
     site::{Site, wall_time},
     sys::{self, Epoll},
 };
@@ -95,6 +96,8 @@ pub struct Engine {
     /// Connections whose request waits for a place among the CGI children.
     cgi_waiting: VecDeque<usize>,
     cgi_running: usize,
+    /// What is read of a script at once.
+    cgi_buffer: Vec<u8>,
     listening: bool,
     inbox_on: bool,
     overflow_on: bool,
@@ -120,6 +123,7 @@ mod token {
     pub const CGI: u64 = 4 << 56;
     pub const LIFELINE: u64 = 5 << 56;
     pub const OVERFLOW: u64 = 6 << 56;
+    pub const CGI_ERRORS: u64 = 7 << 56;
     pub const KIND: u64 = 0xff << 56;
 }
 
@@ -149,6 +153,7 @@ impl Engine {
             waiting: VecDeque::new(),
             cgi_waiting: VecDeque::new(),
             cgi_running: 0,
+            cgi_buffer: vec![0; 65536],
             listening: false,
             inbox_on: false,
             overflow_on: false,
@@ -195,6 +200,9 @@ impl Engine {
         self.set_listening(false);
         self.set_inbox(false);
         self.set_overflow(false);
+        // From here on nobody who connects gets this worker.
+        self.setup.board.slots[self.setup.me].set_state(scoreboard::State::Draining);
+        crisis::tell_master();
         self.hand_off_idle();
     }
 
@@ -321,6 +329,7 @@ impl Engine {
                 self.attention = true; // a worker with nothing to do ends now
             }
             token::CGI => self.cgi_event(token, events),
+            token::CGI_ERRORS => self.cgi_errors(token),
             _ => return self.connection_event(token, events),
         }
         None
@@ -433,6 +442,9 @@ impl Engine {
     }
 
     fn accept(&mut self, number: usize) {
+        if self.draining {
+            return; // the event was there before
+        }
         for _ in 0..ACCEPTS_MAX {
             if self.accept_one(number).is_none() {
                 return;
@@ -502,6 +514,9 @@ impl Engine {
 
     pub fn close(&mut self, index: usize) {
         if let Some(mut connection) = self.connections[index].take() {
+            if let (Some(run), Some(request)) = (&mut connection.cgi, &mut connection.request) {
+                run.let_go_of_errors(request, self.setup.cgi_jobs);
+            }
             if let Some(request) = connection.request.take() {
                 self.recycle(request);
             }

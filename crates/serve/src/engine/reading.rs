@@ -233,7 +233,7 @@ impl Engine {
         let wire = answer::refusal(&site.server, status, wall_s, &method);
         // Too small to block in practice; what does not fit is lost with the connection.
         let _ = output::send(connection.fd.as_raw_fd(), &wire);
-        site.log_error(LogLevel::Info, Some(client), "http", &format!("{why} ({status})"));
+        site.log_error(LogLevel::Info, Some(client), "http", format!("{why} ({status})"));
         self.log_refused(index, status, &wire);
         self.begin_lingering(index);
     }

@@ -1,0 +1,123 @@
+//! What CGI scripts say on their standard error: lines of the error log with client and script, as
+//! httpd's mod_cgi writes them.
+
+mod support;
+
+use std::time::Duration;
+
+use support::{Server, eventually};
+
+const HEAD: &str = "#!/usr/bin/perl\nprint \"Content-Type: text/plain\\n\\n\";\n";
+
+fn start(config: &str, scripts: &[(&str, &str)]) -> Server {
+    let files: Vec<(String, String)> = scripts
+        .iter()
+        .map(|(name, code)| (format!("cgi-bin/{name}.pl"), format!("{HEAD}{code}\n")))
+        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(n, t)| (&n[..], &t[..])).collect();
+    Server::start(config, &files)
+}
+
+/// The line with this in it; it may be on its way.
+fn line_with(server: &Server, text: &str) -> String {
+    assert!(server.logged(text), "nothing of {text:?}");
+    server.error_log().lines().find(|line| line.contains(text)).unwrap_or_default().to_owned()
+}
+
+fn user() -> &'static str {
+    // SAFETY: no pointers.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if is_root { "User nobody\nGroup nogroup\n" } else { "" }
+}
+
+#[test]
+fn a_line_tells_client_and_script() {
+    let code = "my $x; my $y = \"a$x\"; print STDERR 'be', \"gun\\n\", \"\\tlast\"; print 'ok'";
+    let server = start("", &[("warns", &format!("use warnings;{code}"))]);
+    for _ in 0..3 {
+        let answer = server.get("/cgi-bin/warns.pl").text();
+        assert_eq!(answer, "ok");
+    }
+    let script = server.path("cgi-bin/warns.pl").display().to_string();
+    for text in ["Use of uninitialized value $x", " begun: ", " \\tlast: "] {
+        let line = line_with(&server, text);
+        assert!(line.contains("[cgi:error] [pid "), "{line}");
+        assert!(line.contains("[client 127.0.0.1:"), "{line}");
+        assert!(line.ends_with(&format!(": {script}")), "{line}");
+    }
+}
+
+#[test]
+fn a_script_that_opens_its_standard_error_cannot_empty_the_log() {
+    let opens =
+        "open my $e, $ENV{QUERY_STRING} eq 'a=' ? '>>' : '>', '/dev/stderr' or print \"$!\";
+        print $e \"opened $ENV{QUERY_STRING}\\n\"; print 'ok'";
+    let server = start(user(), &[("opens", opens), ("says", "print STDERR \"first\\n\"")]);
+    server.get("/cgi-bin/says.pl");
+    line_with(&server, "] first: ");
+    for how in ["a", "w", "again", "end"] {
+        assert_eq!(server.get(&format!("/cgi-bin/opens.pl?{how}=")).text(), "ok");
+    }
+    line_with(&server, "] opened end=: ");
+    for earlier in ["resuming normal operations", "] first: ", "] opened w=: "] {
+        assert!(server.error_log().contains(earlier), "lost: {earlier}");
+    }
+}
+
+#[test]
+fn any_amount_is_taken() {
+    let server =
+        start("", &[("much", "print STDERR 'x' x 79, \"\\n\" for 1 .. 10_000; print 'ok'")]);
+    assert_eq!(server.get("/cgi-bin/much.pl").text(), "ok");
+    let lines = || server.error_log().lines().filter(|line| line.contains("] xxx")).count();
+    assert!(eventually(Duration::from_secs(5), || lines() == 10_000), "{}", lines());
+}
+
+#[test]
+fn a_line_is_there_before_the_script_ends() {
+    let server = start("", &[("slow", "print STDERR \"soon\\n\"; sleep 4; print STDERR 'late'")]);
+    let began = std::time::Instant::now();
+    let mut client = server.connect();
+    client.send("GET /cgi-bin/slow.pl HTTP/1.0\r\n\r\n");
+    line_with(&server, "] soon: ");
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert!(!server.error_log().contains("] late"));
+}
+
+const LEAVES: &str = "$| = 1; print 'ok'; if (!fork) { close STDOUT; close STDIN;
+    select undef, undef, undef, 0.1 until -e $ENV{QUERY_STRING};
+    print STDERR 'one '; print STDERR \"two\\n\"; exit }";
+
+/// The answer is over, its worker has ended: the program in the background is still heard.
+#[test]
+fn programs_in_the_background_are_heard() {
+    let server = start("StartServers 1\n", &[("leaves", LEAVES)]);
+    let file = server.path("go");
+    let path = format!("/cgi-bin/leaves.pl?{}", file.display());
+    assert_eq!(server.get(&path).text(), "ok");
+    assert_eq!(server.reload().0, 0);
+    assert_eq!(server.get("/cgi-bin/leaves.pl?/").text(), "ok");
+    std::fs::write(&file, "").unwrap();
+    let count = || server.error_log().matches("] one two: ").count();
+    assert!(eventually(Duration::from_secs(5), || count() == 2), "{}", count());
+    assert!(line_with(&server, "] one two: ").contains("[client 127.0.0.1:"));
+}
+
+#[test]
+fn who_goes_away_does_not_silence_a_script() {
+    let code = "print STDERR \"before\\n\"; sleep 1; print STDERR \"after\\n\"";
+    let server = start("", &[("goes", code)]);
+    let mut client = server.connect();
+    client.send("GET /cgi-bin/goes.pl HTTP/1.0\r\n\r\n");
+    line_with(&server, "] before: ");
+    drop(client);
+    line_with(&server, "] after: ");
+}
+
+#[test]
+fn the_log_level_counts() {
+    let server = start("LogLevel crit\n", &[("says", "print STDERR \"unheard\\n\"; print 'ok'")]);
+    assert_eq!(server.get("/cgi-bin/says.pl").text(), "ok");
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(!server.error_log().contains("unheard"), "{}", server.error_log());
+}
