@@ -250,3 +250,22 @@ fn who_connects_after_a_reload_gets_the_new_code() {
         assert!(versions.iter().all(|v| *v == number.to_string()), "{number}: {versions:?}");
     }
 }
+
+/// A signal would end every wait of Perl's at once: select, sleep, a connection that is being made.
+#[test]
+fn a_reload_does_not_disturb_what_perl_waits_for() {
+    let server = server("");
+    let code = "use Time::HiRes; my $began = Time::HiRes::time();
+        $SIG{USR2} = sub { print 'signal ' }; open my $f, '>', '{}/waits'; close $f;
+        select undef, undef, undef, 1; sleep 1;
+        printf 'waited %s', Time::HiRes::time() - $began > 1.9 ? 'long' : 'too short';";
+    server.put("perl/waits.pl", &format!("print \"Content-type: text/plain\\n\\n\";\n{code}\n"));
+    let mut client = server.connect();
+    client.send("GET /registry/waits.pl HTTP/1.0\r\n\r\n");
+    assert!(eventually(Duration::from_secs(5), || server.path("waits").exists()));
+    assert_eq!(server.reload().0, 0);
+    let before = server.descendants();
+    assert_eq!(client.answer().unwrap().text(), "waited long");
+    let fewer = || server.descendants().len() < before.len();
+    assert!(eventually(Duration::from_secs(5), fewer), "the worker went on: {before:?}");
+}

@@ -123,3 +123,37 @@ fn a_script_without_a_type_has_that_of_its_own_name() {
         assert_eq!(found, (kind, "body".to_owned()), "{path}");
     }
 }
+
+/// mod_dir's turn is before the handler's: the slash, then the index file, which is the path from
+/// then on.
+#[test]
+fn a_folder_has_its_slash_and_its_index_whoever_answers_for_it() {
+    let module = "package Where; use Apache2::RequestRec (); use Apache2::RequestIO ();
+        sub handler { my $r = shift; $r->content_type('text/plain');
+            $r->print(join ' ', $r->uri, $r->unparsed_uri, $r->filename =~ m{(/htdocs.*)}); 0 }
+        1;";
+    let config = "PerlModule Where\nDirectoryIndex index.html\n\
+        LogFormat \"%U %>s\" place\nCustomLog {}/access.log place\n\
+        <LocationMatch ^/(app|index|none)>\nSetHandler modperl\nPerlResponseHandler Where\n\
+        </LocationMatch>\n";
+    let files = [
+        ("lib/Where.pm", module),
+        ("htdocs/app/img/x.gif", ""),
+        ("htdocs/index/index.html", "not the file itself"),
+    ];
+    let server = Server::start(config, &files);
+    let slash = server.get("/app?a=b");
+    assert_eq!(slash.status, 301);
+    assert!(slash.header("location").unwrap().ends_with("/app/?a=b"), "{slash:?}");
+    assert_eq!(server.get("/app/img").status, 301);
+    for (path, want) in [
+        ("/app/", "/app/ /app/ /htdocs/app/"),
+        ("/app/x", "/app/x /app/x /htdocs/app/x"),
+        ("/index/?q", "/index/index.html /index/?q /htdocs/index/index.html"),
+        ("/none", "/none /none /htdocs/none"),
+    ] {
+        assert_eq!(server.get(path).text(), want, "{path}");
+    }
+    let log = || std::fs::read_to_string(server.path("access.log")).unwrap();
+    assert!(log().contains("/index/index.html 200\n"), "{}", log());
+}

@@ -30,6 +30,8 @@ pub struct Generation {
     /// What is being loaded.
     pub loads: String,
     pub workers: Vec<Worker>,
+    /// Closed, its workers take nothing new. No signal: that would cut short what Perl waits for.
+    pub stay: Option<OwnedFd>,
 }
 
 pub struct Worker {
@@ -58,6 +60,7 @@ impl Generation {
             closed_ns: 0,
             loads: String::new(),
             workers: Vec::new(),
+            stay: None,
         }
     }
 
@@ -109,9 +112,6 @@ impl Generation {
         let worker = self.workers.iter_mut().find(|w| w.slot == slot as usize);
         let Some(worker) = worker else { return };
         worker.pid = pid;
-        if worker.drained {
-            sys::kill(pid, libc::SIGUSR2);
-        }
     }
 
     /// The slot of a worker with this process, also when only the worker itself has told.
@@ -141,11 +141,13 @@ impl Generation {
     }
 
     pub fn drain(&mut self) {
-        self.workers.iter_mut().for_each(Worker::drain);
+        self.stay = None;
+        self.workers.iter_mut().for_each(|worker| worker.drained = true);
     }
 }
 
 impl Worker {
+    /// One alone, which has nothing to do.
     pub fn drain(&mut self) {
         if !self.drained {
             self.drained = true;

@@ -1,8 +1,8 @@
 //! A path of a request → what answers it: `Mapper` knows the configuration, `Mapped` is the
 //! answer: policy, handler, and the file, looked up on the disk only when something depends on it.
-//! A handler that a `<Location>` names needs no system call; a file needs one `stat`. Answers per
-//! path are kept (bounded). Whether the client may see the place is asked of the policy, before
-//! the handler is looked at.
+//! A handler that a `<Location>` names needs one system call a second, for whether its place is a
+//! folder; a file needs one `stat`. Answers per path are kept (bounded). Whether the client may see
+//! the place is asked of the policy, before the handler is looked at.
 
 pub mod files;
 mod rules;
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::{
@@ -29,6 +29,8 @@ const CACHE_ENTRIES: usize = 4096;
 const CACHE_PATH_BYTES: usize = 512;
 /// Deeper paths are looked up on the disk rather than proven independent of it.
 const LAZY_DEPTH: usize = 12;
+/// A place without a folder is not looked at again for so long.
+const NO_FOLDER_NS: u64 = 1_000_000_000;
 
 // Apache's words for what is refused.
 const NO_SEARCH: &str = "search permissions are missing on a component of the path";
@@ -140,6 +142,8 @@ struct Place {
     /// The last look found nothing by the name of the first component: a place that only a
     /// `<Location>` makes. One look says so again, where a walk takes two.
     is_virtual: AtomicBool,
+    /// When the whole name was seen to be no folder; 0: never. For `settled`.
+    no_folder_ns: AtomicU64,
 }
 
 type OnceCellSync = std::sync::OnceLock<(Arc<Policy>, Option<HandlerName>)>;
@@ -190,6 +194,19 @@ impl Place {
             }
         }
         self.walked(self.name.len(), None)
+    }
+
+    /// A folder has its slash and its index files, whoever answers for what is in it.
+    fn is_folder(&self, files: &dyn Files) -> bool {
+        let now_ns = files.now_ns();
+        let seen_ns = self.no_folder_ns.load(Relaxed);
+        if seen_ns != 0 && now_ns < seen_ns + NO_FOLDER_NS {
+            return false;
+        }
+        let stat = files.stat(path(&self.name));
+        let is_folder = stat.is_ok_and(|s| s.kind == FileKind::Directory);
+        self.no_folder_ns.store(if is_folder { 0 } else { now_ns }, Relaxed);
+        is_folder
     }
 
     fn walked(&self, end: usize, finfo: Option<Stat>) -> Walked {
@@ -260,7 +277,9 @@ impl Mapper {
 
     fn map_at(&self, uri: &[u8], files: &dyn Files, index: bool) -> Mapped {
         let place = self.place(uri);
-        if let Some((policy, handler)) = &place.settled {
+        if let Some((policy, handler)) = &place.settled
+            && !place.is_folder(files)
+        {
             let (policy, handler) = (Arc::clone(policy), handler.clone());
             return self.mapped(place, policy, handler, OnceCell::new());
         }
@@ -366,6 +385,7 @@ impl Mapper {
                     settled: None,
                     as_file: OnceCellSync::new(),
                     is_virtual: AtomicBool::new(false),
+                    no_folder_ns: AtomicU64::new(0),
                 };
             }
         }
@@ -380,6 +400,7 @@ impl Mapper {
             settled: None,
             as_file: OnceCellSync::new(),
             is_virtual: AtomicBool::new(false),
+            no_folder_ns: AtomicU64::new(0),
         }
     }
 

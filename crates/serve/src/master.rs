@@ -264,6 +264,8 @@ impl Master {
         }
         let (mine, theirs) =
             sys::message_pair(false).map_err(|e| ServeError::System("no socket pair", e))?;
+        let (enough, stay) =
+            sys::pipe(0).map_err(|e| ServeError::System("no pipe to the workers", e))?;
         let inherited = Inherited {
             board: self.board,
             listeners: self.listeners.iter().map(|(_, l)| l.as_raw_fd()).collect(),
@@ -271,15 +273,19 @@ impl Master {
             overflow: (self.overflow.0.as_raw_fd(), self.overflow.1.as_raw_fd()),
             cgi_jobs: self.cgi_jobs.1.as_raw_fd(),
             lifeline: self.lifeline.0.as_raw_fd(),
+            enough: enough.as_raw_fd(),
             alarm: self.alarm.as_raw_fd(),
             master: std::process::id() as i32,
             user,
         };
         // SAFETY: the master has one thread.
         match unsafe { sys::fork() } {
-            Ok(Some(pid)) => (new.template, new.socket) = (pid, Some(mine)),
+            Ok(Some(pid)) => {
+                (new.template, new.socket, new.stay) = (pid, Some(mine), Some(stay));
+            }
             Ok(None) => {
-                drop(mine);
+                drop((mine, stay));
+                std::mem::forget(enough);
                 self.forget_as_child();
                 let status = template::run(Box::leak(new.site), new.error_log, inherited, theirs);
                 sys::exit_now(status);

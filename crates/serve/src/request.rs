@@ -229,6 +229,15 @@ impl Request {
         }
     }
 
+    /// Finds what answers the path. The index file of a folder is the path from then on.
+    pub fn map_path(&mut self) {
+        let mut mapped = self.site.mapper.map(&self.path, &Disk);
+        if let Some(index) = mapped.index_path.take() {
+            self.path = index;
+        }
+        self.mapped = Some(mapped);
+    }
+
     /// Makes the value new for the next request, keeping its memory.
     pub fn reset(&mut self) {
         let keep_bytes = |mut bytes: Vec<u8>| {

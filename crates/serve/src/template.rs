@@ -27,6 +27,8 @@ pub struct Inherited {
     pub overflow: (RawFd, RawFd),
     pub cgi_jobs: RawFd,
     pub lifeline: RawFd,
+    /// Ends when this generation is to finish.
+    pub enough: RawFd,
     pub alarm: RawFd,
     pub master: i32,
     pub user: Option<Identity>,
@@ -266,6 +268,7 @@ fn become_worker(
         overflow: inherited.overflow,
         cgi_jobs: inherited.cgi_jobs,
         lifeline: inherited.lifeline,
+        enough: inherited.enough,
         kick: kick.as_raw_fd(),
     };
     crate::crisis::set_wakers(kick.as_raw_fd(), inherited.alarm);

@@ -51,6 +51,8 @@ pub struct Setup {
     pub cgi_jobs: RawFd,
     /// Closed when the master is gone.
     pub lifeline: RawFd,
+    /// Ends when workers of this generation are to finish.
+    pub enough: RawFd,
     /// Readable when a thread wants the loop's attention.
     pub kick: RawFd,
 }
@@ -124,6 +126,7 @@ mod token {
     pub const LIFELINE: u64 = 5 << 56;
     pub const OVERFLOW: u64 = 6 << 56;
     pub const CGI_ERRORS: u64 = 7 << 56;
+    pub const ENOUGH: u64 = 8 << 56;
     pub const KIND: u64 = 0xff << 56;
 }
 
@@ -138,6 +141,7 @@ impl Engine {
         let epoll = Epoll::new()?;
         epoll.add(setup.kick, sys::IN, token::KICK)?;
         epoll.add(setup.lifeline, sys::IN, token::LIFELINE)?;
+        epoll.add(setup.enough, sys::IN, token::ENOUGH)?;
         let mut engine = Self {
             epoll,
             events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX],
@@ -327,6 +331,11 @@ impl Engine {
                 let _ = self.epoll.remove(self.setup.lifeline);
                 self.drain();
                 self.attention = true; // a worker with nothing to do ends now
+            }
+            token::ENOUGH => {
+                let _ = self.epoll.remove(self.setup.enough);
+                self.drain();
+                self.attention = true;
             }
             token::CGI => self.cgi_event(token, events),
             token::CGI_ERRORS => self.cgi_errors(token),

@@ -11,7 +11,7 @@ use crate::{
     config::LogLevel,
     files,
     http::{self, Chunk, ChunkedDecoder, ChunkedLimits, HeadScratch, Parsed, Target},
-    map::{files::Disk, uri},
+    map::uri,
     output,
     request::{Body, Next, Request},
     sys,
@@ -289,8 +289,7 @@ pub fn place(request: &mut Request, head: http::Head) -> Option<Next> {
             return Some(Next::Error(status));
         }
     }
-    let mapped = request.site.mapper.map(&request.path, &Disk);
-    request.mapped = Some(mapped);
+    request.map_path();
     if request.method == b"TRACE" {
         request.headers_out.set(b"Allow", files::ALLOW.as_bytes());
         return Some(Next::Error(405));

@@ -488,8 +488,7 @@ fn redirect(request: &mut Request, to: &[u8], because: Because) {
         Ok(path) => path.into_owned(),
         Err(_) => path.to_vec(),
     };
-    let mapped = request.site.mapper.map(&request.path, &Disk);
-    request.mapped = Some(mapped);
+    request.map_path();
     request.answered = false;
 }
 

@@ -1,5 +1,5 @@
-//! The file system as the map sees it: `stat` and `lstat` behind a trait, so that mapping is
-//! testable and its system calls countable. `Disk` is the real one.
+//! The file system as the map sees it: `stat`, `lstat` and the time behind a trait, so that mapping
+//! is testable and its system calls countable. `Disk` is the real one.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -42,6 +42,8 @@ pub enum Absent {
 
 /// Access to files.
 pub trait Files {
+    /// Monotonic: when they are looked at.
+    fn now_ns(&self) -> u64;
     fn stat(&self, path: &Path) -> Result<Stat, Absent>;
     /// Of a symbolic link itself.
     fn lstat(&self, path: &Path) -> Result<Stat, Absent>;
@@ -51,6 +53,10 @@ pub trait Files {
 pub struct Disk;
 
 impl Files for Disk {
+    fn now_ns(&self) -> u64 {
+        drom_observe::clock::monotonic_ns()
+    }
+
     fn stat(&self, path: &Path) -> Result<Stat, Absent> {
         std::fs::metadata(path).map(|m| Stat::of(&m)).map_err(|e| absent(&e))
     }

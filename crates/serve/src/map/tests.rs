@@ -21,9 +21,14 @@ const CONFIG: &str = "<Location /real>\nSetHandler cgi-script\n</Location>\n\
 struct Fake {
     kinds: HashMap<PathBuf, FileKind>,
     calls: Cell<usize>,
+    now_ns: Cell<u64>,
 }
 
 impl Files for Fake {
+    fn now_ns(&self) -> u64 {
+        self.now_ns.get()
+    }
+
     fn stat(&self, path: &Path) -> Result<Stat, Absent> {
         match self.lstat(path)?.kind {
             FileKind::Symlink => Ok(stat(FileKind::File, 7)),
@@ -86,7 +91,7 @@ fn disk() -> Fake {
         files.iter().map(|f| (path(f), FileKind::File)).collect();
     kinds.extend(dirs.iter().map(|d| (path(d), FileKind::Directory)));
     kinds.insert("/r/htdocs/link.txt".into(), FileKind::Symlink);
-    Fake { kinds, calls: Cell::new(0) }
+    Fake { kinds, calls: Cell::new(0), now_ns: Cell::new(1) }
 }
 
 fn mapper(text: &str) -> Mapper {
@@ -165,13 +170,16 @@ fn answers_as_apache_answers() {
 }
 
 #[test]
-fn a_location_handler_needs_no_system_call_and_a_file_one() {
+fn a_location_handler_needs_one_system_call_a_second_and_a_file_one() {
     let (mapper, files) = (mapper(CONFIG), disk());
     for _ in 0..2 {
         let mapped = mapper.map(b"/app/x", &files);
         assert!(matches!(mapped.handler, HandlerKind::ModPerl { .. }));
-        assert_eq!(files.calls.get(), 0);
+        assert_eq!(files.calls.get(), 1);
     }
+    files.now_ns.set(NO_FOLDER_NS + 1);
+    mapper.map(b"/app/x", &files);
+    assert_eq!(files.calls.get(), 2);
     for (uri, calls) in [("/a.txt", 1), ("/perl/hello.pl", 1), ("/dir/index.html", 1)] {
         let before = files.calls.get();
         mapper.map(uri.as_bytes(), &files);
@@ -195,6 +203,30 @@ fn a_path_is_translated_without_a_look_unless_it_may_be_a_directory() {
     }
 }
 
+/// As mod_dir does it, whose turn is before the handler's.
+#[test]
+fn a_folder_below_a_location_has_its_slash_and_its_index() {
+    let (mapper, mut files) = (mapper(CONFIG), disk());
+    assert_eq!(outcome(&mapper, "/app", &files), "modperl /r/htdocs/app");
+    for (name, kind) in [("app", FileKind::Directory), ("app/img", FileKind::Directory)] {
+        files.kinds.insert(format!("/r/htdocs/{name}").into(), kind);
+    }
+    assert_eq!(outcome(&mapper, "/app", &files), "modperl /r/htdocs/app", "seen a moment ago");
+    files.now_ns.set(NO_FOLDER_NS + 1);
+    for (uri, want) in [
+        ("/app", "301 /app/"),
+        ("/app/", "modperl /r/htdocs/app/"),
+        ("/app/img", "301 /app/img/"),
+        ("/app/none", "modperl /r/htdocs/app/none"),
+    ] {
+        assert_eq!(outcome(&mapper, uri, &files), want, "{uri}");
+    }
+    files.kinds.insert("/r/htdocs/app/index.html".into(), FileKind::File);
+    assert_eq!(outcome(&mapper, "/app/", &files), "modperl /r/htdocs/app/index.html");
+    let mapped = mapper.map(b"/app/", &files);
+    assert_eq!(mapped.index_path.as_deref(), Some(&b"/app/index.html"[..]));
+}
+
 #[test]
 fn a_virtual_place_costs_one_look_until_there_is_something() {
     let text = format!(
@@ -208,7 +240,7 @@ fn a_virtual_place_costs_one_look_until_there_is_something() {
         let name = target.filename.strip_prefix("/r/htdocs/").unwrap().to_owned();
         (name, target.path_info.clone(), files.calls.get() - before)
     };
-    assert_eq!(look(&files), ("virtual".into(), b"/x/y".to_vec(), 2));
+    assert_eq!(look(&files), ("virtual".into(), b"/x/y".to_vec(), 3), "and once: no folder");
     assert_eq!(look(&files), ("virtual".into(), b"/x/y".to_vec(), 1));
     files.kinds.insert("/r/htdocs/virtual".into(), FileKind::Directory);
     assert_eq!(look(&files), ("virtual/x".into(), b"/y".to_vec(), 4));
@@ -225,10 +257,10 @@ fn a_directory_section_below_makes_the_disk_matter() {
     let text = format!("{CONFIG}<Directory /r/htdocs/app/deep>\nSetHandler None\n</Directory>\n");
     let (mapper, files) = (mapper(&text), disk());
     mapper.map(b"/app/deep/x", &files);
-    assert!(files.calls.get() > 0);
+    assert!(files.calls.get() > 1);
     let before = files.calls.get();
     mapper.map(b"/app/other", &files);
-    assert_eq!(files.calls.get(), before);
+    assert_eq!(files.calls.get(), before + 1);
 }
 
 #[test]
