@@ -183,6 +183,13 @@ const KEEPS_OPEN: &str = "package KeepsOpen; my $lines; \
 
 /// Loaded ahead, it would share its file with every script, and the place in it.
 #[test]
+fn a_module_to_preload_that_is_not_there_is_named() {
+    let server = start(&[("x", "print 1")], "DromCGIPreload Carp No::Such\n");
+    assert!(server.logged("DromCGIPreload: No::Such is in no folder"), "{}", server.error_log());
+    assert!(!server.error_log().contains("Carp"));
+}
+
+#[test]
 fn a_module_that_keeps_a_file_open_is_loaded_by_each_script() {
     let text = KEEPS_OPEN.replace("KeepsOpen", "KeepsOpenForDrom") + &"a line\n".repeat(3000);
     let Some(_module) = put_module("KeepsOpenForDrom", &text) else { return };

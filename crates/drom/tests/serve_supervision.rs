@@ -121,6 +121,8 @@ fn a_worker_without_template_that_ends_is_noticed() {
     kill(worker, libc::SIGKILL);
     assert!(server.logged("no worker is left"), "{}", server.error_log());
     assert!(server.error_log().contains("was killed by signal 9"), "{}", server.error_log());
+    let said = server.reload().1;
+    assert!(said.contains("no worker of the old code is left"), "{said}");
     server.put("startup.pl", &startup(2));
     assert_eq!(version(&server), "2");
     assert_eq!(server.error_log().matches("no worker is left").count(), 1);

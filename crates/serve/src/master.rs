@@ -594,13 +594,21 @@ impl Master {
             return;
         }
         let line = match self.loading.fail(clock::monotonic_ns()) {
-            None => format!("reload failed: {text}; the old code keeps serving"),
+            None => format!("reload failed: {text}; {}", self.what_serves()),
             Some(pause_s) => {
                 format!("cannot load the Perl code again: {text}; the next try is in {pause_s} s")
             }
         };
         log_always(LogLevel::Error, &line);
-        self.tell(self.load_began_ns, &format!("failed: {text}"));
+        self.tell(self.load_began_ns, &format!("failed: {text}\n{}", self.what_serves()));
+    }
+
+    /// When new code could not be loaded.
+    fn what_serves(&self) -> &'static str {
+        match self.has_ready_worker() {
+            true => "the old code keeps serving",
+            false => "no worker of the old code is left: requests wait",
+        }
     }
 
     fn generation_ready(&mut self, number: u32, perl: &str) {

@@ -235,7 +235,7 @@ fn tell(outcome: &str) -> Exit {
         rest.lines().for_each(|warning| say::line(format!("warning: {warning}")));
         return Exit::Done;
     }
-    say::line(format!("reload {outcome}\nThe old code keeps serving."));
+    say::line(format!("reload {outcome}"));
     Exit::Failed
 }
 

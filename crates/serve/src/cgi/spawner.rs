@@ -181,10 +181,22 @@ impl Spawner {
 
     /// The first requests should not wait for perl's start.
     fn warm_up(&mut self) {
+        self.name_missing();
         let mut kind = self.kind(zygote::Taint::Off, &[], self.setup.constant.base());
         for core in self.cores.clone() {
             kind.core = core;
             self.zygote(&kind);
+        }
+    }
+
+    /// What a script asks for it complains about itself; what the configuration asks for, nobody.
+    fn name_missing(&self) {
+        let Some(perl) = self.perl().filter(|perl| !perl.inc.is_empty()) else { return };
+        let file = |module: &str| format!("{}.pm", module.replace("::", "/"));
+        let is_there = |m: &&String| perl.inc.iter().any(|i| Path::new(i).join(file(m)).exists());
+        for module in self.setup.preload.iter().filter(|module| !is_there(module)) {
+            let text = format!("DromCGIPreload: {module} is in no folder of perl's @INC");
+            site::write_stderr(&site::error_line(LogLevel::Warn, None, "cgi", text));
         }
     }
 
