@@ -88,19 +88,83 @@ const LEAVES: &str = "$| = 1; print 'ok'; if (!fork) { close STDOUT; close STDIN
     select undef, undef, undef, 0.1 until -e $ENV{QUERY_STRING};
     print STDERR 'one '; print STDERR \"two\\n\"; exit }";
 
-/// The answer is over, its worker has ended: the program in the background is still heard.
+/// The answer is over, its worker has ended: the program in the background is still heard, in the
+/// log of now, and keeps nothing of the server's open.
 #[test]
 fn programs_in_the_background_are_heard() {
     let server = start("StartServers 1\n", &[("leaves", LEAVES)]);
     let file = server.path("go");
     let path = format!("/cgi-bin/leaves.pl?{}", file.display());
     assert_eq!(server.get(&path).text(), "ok");
+    std::fs::rename(server.path("error.log"), server.path("old.log")).unwrap();
     assert_eq!(server.reload().0, 0);
-    assert_eq!(server.get("/cgi-bin/leaves.pl?/").text(), "ok");
+    assert_eq!(server.get(&path).text(), "ok");
+    let is_free = || open_in(&server.path("old.log")).is_empty();
+    assert!(eventually(Duration::from_secs(10), is_free), "{:?}", open_in(&server.path("old.log")));
     std::fs::write(&file, "").unwrap();
     let count = || server.error_log().matches("] one two: ").count();
     assert!(eventually(Duration::from_secs(5), || count() == 2), "{}", count());
     assert!(line_with(&server, "] one two: ").contains("[client 127.0.0.1:"));
+}
+
+/// Processes that have a file open.
+fn open_in(file: &std::path::Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let fds = std::fs::read_dir(process.path().join("fd"));
+        let mut fds = fds.into_iter().flatten().flatten();
+        if fds.any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == file)) {
+            let name = std::fs::read_to_string(process.path().join("cmdline")).unwrap_or_default();
+            found.push(format!("{} {name}", process.path().display()));
+        }
+    }
+    found
+}
+
+const ENDLESS: &str =
+    "$SIG{ALRM} = sub { exit }; alarm 6; print STDERR \"noise\\n\" x 500 while 1;";
+
+#[test]
+fn who_talks_without_end_in_the_background_keeps_no_script_waiting() {
+    let code = format!("$| = 1; print 'ok'; if (!fork) {{ close STDOUT; close STDIN; {ENDLESS} }}");
+    let server = start("", &[("talks", &code), ("plain", "print 'plain'")]);
+    assert_eq!(server.get("/cgi-bin/talks.pl").text(), "ok");
+    line_with(&server, "noise");
+    let began = std::time::Instant::now();
+    for _ in 0..5 {
+        assert_eq!(server.get("/cgi-bin/plain.pl").text(), "plain");
+    }
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+}
+
+#[test]
+fn who_talks_without_end_is_stopped_in_time() {
+    let config = "StartServers 1\nMaxRequestWorkers 1\nDromRequestTimeout 1\n";
+    let mut server = start(config, &[("talks", ENDLESS), ("plain", "print 'plain'")]);
+    let began = std::time::Instant::now();
+    let mut client = server.connect();
+    client.send("GET /cgi-bin/talks.pl HTTP/1.0\r\n\r\n");
+    line_with(&server, "noise");
+    assert_eq!(server.get("/none.html").status, 404, "the worker has time for others");
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    client.answer();
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    line_with(&server, "Timeout waiting");
+    client = server.connect();
+    client.send("GET /cgi-bin/talks.pl HTTP/1.0\r\n\r\n");
+    std::thread::sleep(Duration::from_millis(300));
+    let began = std::time::Instant::now();
+    assert_eq!(server.terminate(), Some(0));
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+}
+
+#[test]
+fn who_tells_its_progress_is_not_silent() {
+    let code = "for (1 .. 5) { select undef, undef, undef, 0.5; print STDERR \"step $_\\n\" }";
+    let code = format!("#!/usr/bin/perl\n{code}\nprint \"Content-Type: text/plain\\n\\ndone\";\n");
+    let server = Server::start("Timeout 1\n", &[("cgi-bin/steps.pl", &code)]);
+    let answer = server.get("/cgi-bin/steps.pl");
+    assert_eq!((answer.status, answer.text().as_str()), (200, "done"));
 }
 
 #[test]

@@ -43,7 +43,7 @@
 /* The C library keeps the thread's number in here; the kernel writes it at a fork. */
 #define THREAD_BYTES 2304
 
-enum kept { KEPT_SOCKET, KEPT_LOG, KEPT_NULL, KEPT_SIZE, KEPT_FOLDER, KEPT_COUNT };
+enum kept { KEPT_SOCKET, KEPT_NULL, KEPT_SIZE, KEPT_FOLDER, KEPT_COUNT };
 
 struct region {
     char *start;
@@ -257,7 +257,7 @@ static int keep_above(int fd)
 static int put_descriptors_back(void)
 {
     int null = control->kept[KEPT_NULL];
-    return dup2(control->kept[KEPT_LOG], 2) == 2 && dup2(null, 0) == 0 && dup2(null, 1) == 1
+    return dup2(null, 2) == 2 && dup2(null, 0) == 0 && dup2(null, 1) == 1
         && close_range_of(3, FIRST_KEPT - 1) && close_range_of(FIRST_KEPT + KEPT_COUNT, ~0U)
         && dup3(null, control->program_fd, O_CLOEXEC) == control->program_fd;
 }
@@ -268,7 +268,6 @@ int drom_runner_begin(int socket, int number)
 {
     int opened[KEPT_COUNT] = {
         [KEPT_SOCKET] = socket,
-        [KEPT_LOG] = 2,
         [KEPT_NULL] = open("/dev/null", O_RDWR | O_CLOEXEC),
         [KEPT_SIZE] = open("/proc/self/statm", O_RDONLY | O_CLOEXEC),
         [KEPT_FOLDER] = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC),

@@ -518,13 +518,14 @@ impl ErrorLine<'_> {
     }
 }
 
-/// Bytes over 127 stay: messages are in the script's own language.
+/// What cannot be read is escaped. Bytes over 127 stay: messages are in the script's own language.
 fn error_text(message: &[u8], out: &mut Vec<u8>) {
     for &c in message {
         match c {
             b'\n' => out.extend_from_slice(b"\\n"),
             b'\r' => out.extend_from_slice(b"\\r"),
             b'\t' => out.extend_from_slice(b"\\t"),
+            b'\\' => out.extend_from_slice(b"\\\\"),
             0..32 | 127 => append(out, format_args!("\\x{c:02x}")),
             _ => out.push(c),
         }

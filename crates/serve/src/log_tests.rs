@@ -177,13 +177,13 @@ fn error_lines_have_apaches_form() {
         level: LogLevel::Error,
         pid: 7,
         client: Some("127.0.0.1:38306".parse().unwrap()),
-        message: b"died at x.pl line 3.\n\tmain::f called\n",
+        message: b"died at \\x01\x01 line 3.\n\tmain::f called\n",
     };
     line.render(&mut out);
     let text = String::from_utf8(out).unwrap();
     let form = concat!(
         r"^\[(Thu|Fri|Sat) Jan 0[123] \d\d:\d\d:05\.012345 2026\] \[perl:error\] \[pid 7\] ",
-        r"\[client 127\.0\.0\.1:38306\] died at x\.pl line 3\.\\n\\tmain::f called\n$"
+        r"\[client 127\.0\.0\.1:38306\] died at \\\\x01\\x01 line 3\.\\n\\tmain::f called\n$"
     );
     assert!(regex::Regex::new(form).unwrap().is_match(&text), "{text}");
 }

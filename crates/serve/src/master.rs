@@ -214,6 +214,7 @@ impl Master {
             Ok(cgi::spawner::Setup {
                 board: self.board,
                 jobs: self.cgi_jobs.0.try_clone()?,
+                to_jobs: self.cgi_jobs.1.try_clone()?,
                 lifeline: self.lifeline.0.try_clone()?,
                 log_level: config.server.log_level,
                 preload: config.server.cgi_preload.clone(),
@@ -230,7 +231,8 @@ impl Master {
             Ok(None) => {
                 self.forget_as_child();
                 sys::reset_signals();
-                sys::close_all_except(&[setup.jobs.as_raw_fd(), setup.lifeline.as_raw_fd()]);
+                let ours = [&setup.jobs, &setup.to_jobs, &setup.lifeline];
+                sys::close_all_except(&ours.map(AsRawFd::as_raw_fd));
                 // SAFETY: the master decides what a terminal's signals mean.
                 unsafe {
                     libc::signal(libc::SIGINT, libc::SIG_IGN);

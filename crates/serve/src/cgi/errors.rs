@@ -7,18 +7,39 @@
 
 use std::{
     io::{self, ErrorKind},
+    net::SocketAddr,
     os::fd::{AsRawFd, OwnedFd},
 };
 
-use crate::sys;
+use crate::{config::LogLevel, site, sys};
 
 /// A longer line is written in pieces.
 const LINE_MAX: usize = 8192;
+/// Who says things without end must not keep its reader from everything else.
+pub const TURN_BYTES: usize = 8192;
+/// What a pipe holds: all that had been said before.
+pub const ALL_BYTES: usize = 65536;
 
 pub struct Errors {
     pub pipe: OwnedFd,
     /// A line whose end has not come.
     pub begun: Vec<u8>,
+}
+
+/// Whose standard error it is.
+pub struct Speaker<'a> {
+    pub client: Option<SocketAddr>,
+    pub script: &'a [u8],
+    /// The server's `LogLevel`.
+    pub level: LogLevel,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    Nothing,
+    Something,
+    /// Nobody can say anything more, and the last line is told.
+    End,
 }
 
 impl Errors {
@@ -28,38 +49,58 @@ impl Errors {
         Ok((Self { pipe, begun: Vec::new() }, input))
     }
 
-    /// Takes what is there. False: nobody can say anything more, and the last line is told.
-    pub fn read(&mut self, mut tell: impl FnMut(&[u8])) -> bool {
+    /// Takes what is there, up to a limit, into the error log: "what was said: script".
+    pub fn log(&mut self, most: usize, speaker: &Speaker) -> Heard {
+        let mut lines = Vec::new();
+        let is_logged = LogLevel::Error <= speaker.level;
+        let heard = self.read(most, |said| {
+            let text = [said, b": ", speaker.script].concat();
+            let line = site::error_line(LogLevel::Error, speaker.client, "cgi", text);
+            lines.extend_from_slice(&line);
+            lines.push(b'\n');
+        });
+        if is_logged && !lines.is_empty() {
+            lines.pop();
+            site::write_stderr(&lines);
+        }
+        heard
+    }
+
+    fn read(&mut self, most: usize, mut tell: impl FnMut(&[u8])) -> Heard {
         let mut buffer = [0; 4096];
-        loop {
+        let mut heard = Heard::Nothing;
+        for _ in 0..most.div_ceil(buffer.len()) {
             match sys::read(self.pipe.as_raw_fd(), &mut buffer) {
-                Ok(0) => break,
-                Ok(got) => self.take(&buffer[..got], &mut tell),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return true,
+                Ok(0) => return self.end(tell),
+                Ok(got) => {
+                    self.take(&buffer[..got], &mut tell);
+                    heard = Heard::Something;
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return heard,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(_) => break,
+                Err(_) => return self.end(tell),
             }
         }
+        heard
+    }
+
+    fn end(&mut self, mut tell: impl FnMut(&[u8])) -> Heard {
         if !self.begun.is_empty() {
             tell(&std::mem::take(&mut self.begun));
         }
-        false
+        Heard::End
     }
 
     fn take(&mut self, bytes: &[u8], tell: &mut impl FnMut(&[u8])) {
         for piece in bytes.split_inclusive(|&b| b == b'\n') {
             self.begun.extend_from_slice(piece);
             if piece.ends_with(b"\n") || self.begun.len() >= LINE_MAX {
-                tell(self.begun.trim_ascii_end());
+                let line = self.begun.strip_suffix(b"\n").unwrap_or(&self.begun);
+                tell(line.strip_suffix(b"\r").unwrap_or(line));
                 self.begun.clear();
             }
         }
     }
-}
-
-/// A line of the log: "what was said: script".
-pub fn line(said: &[u8], script: &[u8]) -> Vec<u8> {
-    [said, b": ", script].concat()
 }
 
 #[cfg(test)]
@@ -68,23 +109,25 @@ mod tests {
 
     use super::*;
 
-    fn told(errors: &mut Errors) -> (Vec<String>, bool) {
+    fn told(errors: &mut Errors) -> (Vec<String>, Heard) {
         let mut lines = Vec::new();
-        let open = errors.read(|line| lines.push(String::from_utf8_lossy(line).into_owned()));
-        (lines, open)
+        let tell = |line: &[u8]| lines.push(String::from_utf8_lossy(line).into_owned());
+        let heard = errors.read(ALL_BYTES, tell);
+        (lines, heard)
     }
 
     #[test]
     fn lines_are_whole_however_they_come() {
         let (mut errors, input) = Errors::new().unwrap();
         let mut input = File::from(input);
-        assert_eq!(told(&mut errors), (vec![], true));
+        assert_eq!(told(&mut errors), (vec![], Heard::Nothing));
         input.write_all(b"one\r\ntw").unwrap();
-        assert_eq!(told(&mut errors), (vec!["one".to_owned()], true));
-        input.write_all(b"o\n\nthree").unwrap();
-        assert_eq!(told(&mut errors), (vec!["two".to_owned(), String::new()], true));
+        assert_eq!(told(&mut errors), (vec!["one".to_owned()], Heard::Something));
+        input.write_all(b"o \n\nthree").unwrap();
+        let lines = vec!["two ".to_owned(), String::new()];
+        assert_eq!(told(&mut errors), (lines, Heard::Something));
         drop(input);
-        assert_eq!(told(&mut errors), (vec!["three".to_owned()], false));
+        assert_eq!(told(&mut errors), (vec!["three".to_owned()], Heard::End));
     }
 
     #[test]
@@ -92,9 +135,18 @@ mod tests {
         let (mut errors, input) = Errors::new().unwrap();
         let mut input = File::from(input);
         input.write_all(&[b'x'; 30_000]).unwrap();
-        let (lines, open) = told(&mut errors);
-        assert!(open && errors.begun.len() < LINE_MAX);
+        let (lines, heard) = told(&mut errors);
+        assert!(heard == Heard::Something && errors.begun.len() < LINE_MAX);
         let told: usize = lines.iter().map(String::len).sum();
         assert_eq!(told + errors.begun.len(), 30_000);
+    }
+
+    #[test]
+    fn a_turn_ends_however_much_there_is() {
+        let (mut errors, input) = Errors::new().unwrap();
+        File::from(input).write_all(&[b'\n'; 40_000]).unwrap();
+        let mut lines = 0;
+        assert_eq!(errors.read(TURN_BYTES, |_| lines += 1), Heard::Something);
+        assert_eq!(lines, TURN_BYTES);
     }
 }

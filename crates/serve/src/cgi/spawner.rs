@@ -13,7 +13,7 @@ use std::{
     io::Read,
     net::SocketAddr,
     os::{
-        fd::{AsFd, AsRawFd, OwnedFd},
+        fd::{AsFd, AsRawFd, OwnedFd, RawFd},
         unix::{ffi::OsStrExt, fs::MetadataExt},
     },
     path::Path,
@@ -22,7 +22,7 @@ use std::{
 
 use super::{
     constant::Constant,
-    errors::{self, Errors},
+    errors::{Errors, Heard, Speaker, TURN_BYTES},
     job::{JOB_BYTES_MAX, Job, Leftover, Stdio},
     zygote,
 };
@@ -37,6 +37,8 @@ pub struct Setup {
     pub board: Scoreboard,
     /// Jobs come here from every worker.
     pub jobs: OwnedFd,
+    /// The other end: a spawner that retires has a successor hear what it heard.
+    pub to_jobs: OwnedFd,
     /// Closed when the master ends.
     pub lifeline: OwnedFd,
     pub log_level: LogLevel,
@@ -54,7 +56,7 @@ const SETS_MAX: usize = 12;
 /// Zygotes of one kind: one a core, but no more than these.
 const CORES_MAX: usize = 8;
 /// Of programs in the background no more than these can say something.
-const LEFT_MAX: usize = 256;
+const LEFT_MAX: usize = 1000;
 
 struct Spawner {
     setup: Setup,
@@ -81,6 +83,15 @@ struct Left {
     errors: Errors,
     client: Option<SocketAddr>,
     script: Vec<u8>,
+}
+
+impl Left {
+    fn send(&self, jobs: RawFd) -> std::io::Result<()> {
+        let client = self.client.map(|client| client.to_string()).unwrap_or_default();
+        let (client, script, begun) = (client.as_bytes(), &self.script[..], &self.errors.begun[..]);
+        let bytes = Leftover { client, script, begun }.encode();
+        sys::send_fds(jobs, &bytes, &[], &[self.errors.pipe.as_raw_fd()])
+    }
 }
 
 /// What is known of a script.
@@ -157,7 +168,7 @@ pub fn run(setup: Setup) {
             spawner.learn(&mut buffer);
         }
         if ready[3..].contains(&true) {
-            spawner.listen();
+            spawner.listen(&ready[3..]);
         }
         if has_job && !spawner.retired {
             spawner.take_job(&mut buffer);
@@ -169,6 +180,8 @@ impl Spawner {
     fn retire(&mut self) {
         self.retired = true;
         self.leaving.extend(self.zygotes.drain().map(|(_, link)| link.pid()));
+        let to_jobs = self.setup.to_jobs.as_raw_fd();
+        self.left.retain(|left| left.send(to_jobs).is_err());
     }
 
     fn is_over(&self) -> bool {
@@ -219,23 +232,31 @@ impl Spawner {
     }
 
     fn keep_listening(&mut self, message: &[u8], mut fds: Vec<OwnedFd>) {
-        let (Some(leftover), Some(pipe)) = (Leftover::decode(message), fds.pop()) else { return };
+        let Some(pipe) = fds.pop() else {
+            return log_error(
+                "a CGI script cannot be started: too many files are open (ulimit -n)",
+            );
+        };
+        let Some(leftover) = Leftover::decode(message) else { return };
         if self.left.len() == LEFT_MAX {
-            self.left.remove(0);
+            let left = self.left.remove(0);
+            let script = String::from_utf8_lossy(&left.script);
+            log_error(&format!(
+                "what {script} left in the background is not heard any more: {LEFT_MAX} others speak"
+            ));
         }
         let client = std::str::from_utf8(leftover.client).ok().and_then(|c| c.parse().ok());
         let errors = Errors { pipe, begun: leftover.begun.to_vec() };
         self.left.push(Left { errors, client, script: leftover.script.to_vec() });
     }
 
-    fn listen(&mut self) {
-        let is_told = LogLevel::Error <= self.setup.log_level;
+    fn listen(&mut self, ready: &[bool]) {
+        let level = self.setup.log_level;
+        let mut ready = ready.iter();
         self.left.retain_mut(|Left { errors, client, script }| {
-            errors.read(|said| {
-                let text = errors::line(said, script);
-                let line = site::error_line(LogLevel::Error, *client, "cgi", text);
-                is_told.then(|| site::write_stderr(&line));
-            })
+            let is_ready = ready.next() == Some(&true);
+            let speaker = Speaker { client: *client, script, level };
+            !is_ready || errors.log(TURN_BYTES, &speaker) != Heard::End
         });
     }
 

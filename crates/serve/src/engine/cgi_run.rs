@@ -11,7 +11,7 @@ use std::{
 use super::{Engine, borrowed, connection::State, token};
 use crate::{
     cgi::{
-        errors::{self, Errors},
+        errors::{ALL_BYTES, Errors, Heard, Speaker, TURN_BYTES},
         job::{JOB_BYTES_MAX, Job, Leftover},
     },
     config::LogLevel,
@@ -50,20 +50,26 @@ impl CgiRun {
     }
 
     /// What it said, to the error log.
-    fn read_errors(&mut self, request: &mut Request) {
-        let Some(errors) = &mut self.errors else { return };
-        let tell = |said: &[u8]| {
-            let text = errors::line(said, request.filename());
-            request.note("cgi", LogLevel::Error, text);
-        };
-        if !errors.read(tell) {
+    fn read_errors(&mut self, most: usize, request: &mut Request) -> Heard {
+        let Some(errors) = &mut self.errors else { return Heard::End };
+        let client = Some(request.client);
+        let level = request.site.config.server.log_level;
+        let heard = errors.log(most, &Speaker { client, script: request.filename(), level });
+        if heard == Heard::End {
             self.errors = None;
         }
+        heard
+    }
+
+    /// When silence has lasted too long, told now that it is none. One that was told to end is not
+    /// given more time.
+    fn deadline_ns(&self, current_ns: u64, now_ns: u64, timeout_ns: u64) -> u64 {
+        if self.killed_ns == 0 { (now_ns + timeout_ns).min(self.limit_ns) } else { current_ns }
     }
 
     /// The answer is done. What a program in the background has to say then, the spawner hears.
     pub fn let_go_of_errors(&mut self, request: &mut Request, jobs: RawFd) {
-        self.read_errors(request);
+        self.read_errors(ALL_BYTES, request);
         let Some(errors) = self.errors.take() else { return };
         let client = request.client.to_string().into_bytes();
         let script = request.filename().to_vec();
@@ -131,7 +137,8 @@ impl Engine {
             match sys::read(run.pipe.as_raw_fd(), &mut self.cgi_buffer) {
                 Ok(0) => return self.cgi_done(index),
                 Ok(got) => {
-                    connection.deadline_ns = (self.now_ns + timeout_ns).min(run.limit_ns);
+                    connection.deadline_ns =
+                        run.deadline_ns(connection.deadline_ns, self.now_ns, timeout_ns);
                     // A client that is gone is noticed at the end: the child sees a closed pipe.
                     let gone = request.write(&self.cgi_buffer[..got]).is_err();
                     if gone || request.bad_head.is_some() {
@@ -150,9 +157,13 @@ impl Engine {
     /// It said something on its standard error, or closed that.
     pub fn cgi_errors(&mut self, event_token: u64) {
         let Some(index) = self.index_of(event_token & !token::KIND) else { return };
+        let timeout_ns = self.setup.site.timeout().as_nanos() as u64;
         let Some(connection) = self.connections[index].as_mut() else { return };
-        if let (Some(run), Some(request)) = (&mut connection.cgi, &mut connection.request) {
-            run.read_errors(request);
+        if let (Some(run), Some(request)) = (&mut connection.cgi, &mut connection.request)
+            && run.read_errors(TURN_BYTES, request) == Heard::Something
+        {
+            connection.deadline_ns =
+                run.deadline_ns(connection.deadline_ns, self.now_ns, timeout_ns);
         }
     }
 
@@ -177,7 +188,8 @@ impl Engine {
         match request.output.write_to(connection.fd.as_raw_fd()) {
             Ok(Progress::Done) => {}
             Ok(Progress::Blocked) => {
-                connection.deadline_ns = (self.now_ns + timeout_ns).min(run.limit_ns);
+                connection.deadline_ns =
+                    run.deadline_ns(connection.deadline_ns, self.now_ns, timeout_ns);
                 return;
             }
             Err(_) => {

@@ -98,6 +98,8 @@ pub struct Engine {
     /// Connections whose request waits for a place among the CGI children.
     cgi_waiting: VecDeque<usize>,
     cgi_running: usize,
+    /// When it was last said that no connection can be accepted.
+    refused_ns: u64,
     /// What is read of a script at once.
     cgi_buffer: Vec<u8>,
     listening: bool,
@@ -132,6 +134,7 @@ mod token {
 
 const EVENTS_MAX: usize = 64;
 const ACCEPTS_MAX: usize = 16;
+const REFUSED_NS: u64 = 1_000_000_000;
 const SWEEP_NS: u64 = 100_000_000;
 /// While CGI output is held back in the hope of its end: flush after this long.
 const CGI_FLUSH_MS: i32 = 20;
@@ -157,6 +160,7 @@ impl Engine {
             waiting: VecDeque::new(),
             cgi_waiting: VecDeque::new(),
             cgi_running: 0,
+            refused_ns: 0,
             cgi_buffer: vec![0; 65536],
             listening: false,
             inbox_on: false,
@@ -473,12 +477,21 @@ impl Engine {
                     return None;
                 }
                 Err(e) => {
-                    self.log(LogLevel::Error, &format!("cannot accept a connection: {e}"));
+                    self.note_refused(&e);
                     clock::sleep(std::time::Duration::from_millis(1)); // no spinning on a full table
                     return None;
                 }
             }
         }
+    }
+
+    /// A full table of files would fill the log too: a line a second.
+    fn note_refused(&mut self, why: &io::Error) {
+        if self.now_ns < self.refused_ns + REFUSED_NS {
+            return;
+        }
+        self.refused_ns = self.now_ns;
+        self.log(LogLevel::Error, &format!("cannot accept a connection: {why}"));
     }
 
     fn add(&mut self, fd: OwnedFd, client: std::net::SocketAddr) -> usize {
