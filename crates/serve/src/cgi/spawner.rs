@@ -242,7 +242,7 @@ impl Spawner {
             let left = self.left.remove(0);
             let script = String::from_utf8_lossy(&left.script);
             log_error(&format!(
-                "what {script} left in the background is not heard any more: {LEFT_MAX} others speak"
+                "{script}: what it left in the background is not heard any more ({LEFT_MAX} speak)"
             ));
         }
         let client = std::str::from_utf8(leftover.client).ok().and_then(|c| c.parse().ok());
