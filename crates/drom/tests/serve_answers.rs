@@ -743,3 +743,20 @@ fn output_without_headers_begins_after_two_line_ends() {
     server.put("perl/flush.pl", "$| = 1; print \"\\n\"; print \"\\nbody\";\n");
     assert_eq!(server.get("/registry/flush.pl").text(), "\nbody", "what was flushed was the head");
 }
+
+/// As in Apache: only a script that says so itself makes another status of an error.
+#[test]
+fn an_error_document_that_names_another_place_keeps_the_status() {
+    let script =
+        |head: &str| format!("#!/usr/bin/perl\nprint \"{head}Location: /x.html\\n\\n\";\n");
+    let (plain, told) = (script(""), script("Status: 302 Found\\n"));
+    let config = "<Location /plain>\nErrorDocument 404 /cgi-bin/plain.pl\n</Location>\n\
+        <Location /told>\nErrorDocument 404 /registry/told.pl\n</Location>\n";
+    let files = [("cgi-bin/plain.pl", &*plain), ("perl/told.pl", &*told), ("htdocs/x.html", "x")];
+    let server = Server::start(config, &files);
+    for (path, status) in [("/plain/none", 404), ("/told/none", 302), ("/cgi-bin/plain.pl", 200)] {
+        let answer = server.get(path);
+        assert_eq!(answer.status, status, "{path}");
+        assert_eq!(answer.header("location").is_some(), status != 200, "{path}");
+    }
+}

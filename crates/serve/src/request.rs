@@ -609,14 +609,16 @@ impl Request {
             return self.take_verdict(status);
         }
         if let Some(location) = head.location {
-            if location.starts_with(b"/") && self.status == 200 {
+            // An error page keeps its status, unless the script names another.
+            let is_fine = self.status == 200 && self.error_status.is_none();
+            if location.starts_with(b"/") && is_fine {
                 self.next = Next::Redirect(location, Because::Location);
             } else {
                 if !location.is_empty() {
                     self.headers_out.set(b"Location", &location);
                 }
                 // As in Apache also when the script says so of its 200 itself.
-                if self.status == 200 && self.headers_out.get(b"Location").is_some() {
+                if is_fine && self.headers_out.get(b"Location").is_some() {
                     self.next = Next::Error(302);
                 }
             }
