@@ -21,7 +21,7 @@ pub struct Observed<'a> {
     /// The slice with its settling time, by both clocks.
     pub elapsed_s: f64,
     pub wall_s: f64,
-    /// Processes that lived before and are gone.
+    /// Processes that served before and are gone.
     pub deaths: usize,
     pub ceiling_rps: Option<f64>,
 }
@@ -192,7 +192,8 @@ fn listen_queue(seen: &Observed<'_>) -> Option<String> {
 }
 
 fn deaths(seen: &Observed<'_>) -> Option<String> {
-    (seen.deaths > 0).then(|| format!("{} server processes ended", seen.deaths))
+    let processes = if seen.deaths == 1 { "process" } else { "processes" };
+    (seen.deaths > 0).then(|| format!("{} server {processes} ended", seen.deaths))
 }
 
 fn clock(seen: &Observed<'_>) -> Option<String> {

@@ -99,6 +99,18 @@ fn every_planted_fault_is_named() {
 }
 
 #[test]
+fn workers_that_are_recycled_fastest_are_named_in_every_slice() {
+    let plan = plan(TEN_BLOCKS, "rounds = 2");
+    let run = experiment(&plan, 4, SimWorld::new(77, Fault::FastRecycling));
+    for slice in run.kept.blocks.iter().flat_map(|block| &block.slices) {
+        let ended = slice.flags.iter().find(|flag| flag.code == "L8");
+        let ended = ended.map(|flag| flag.detail.as_str());
+        let expected = (slice.variant == "b").then_some("2 server processes ended");
+        assert_eq!(ended, expected, "{}", slice.id);
+    }
+}
+
+#[test]
 fn a_warm_up_that_was_too_short_is_told_how_long_it_should_be() {
     for (rounds, wanted) in [(1, "a warm-up of 1.0 s"), (3, "a warm-up of 1.0 s")] {
         let plan = plan(TEN_BLOCKS, &format!("rounds = {rounds}"));

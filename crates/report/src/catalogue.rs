@@ -109,8 +109,11 @@ pub const CHECKS: &[Check] = &[
         code: "L8",
         name: "worker died",
         says: "a server process ended during the slice",
-        story: "A process that lived before the slice was gone after it: a crash, or recycling \
-                (MaxConnectionsPerChild). Its replacement starts cold, and that is in the number.",
+        story: "A process that served before the slice was gone after it: a crash, or recycling \
+            (MaxConnectionsPerChild). Its replacement starts cold, and that is in the number. \
+            Those serve that hold a listening socket, and members of the server (there when it \
+            was ready, or all through a slice) whose parent holds one; CGI processes that come \
+            and go do not. What began and ended within one slice is not in the count.",
     },
     Check {
         code: "L9",

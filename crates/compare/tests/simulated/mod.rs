@@ -34,6 +34,8 @@ pub enum Fault {
     Starvation,
     ColdChild,
     Recycling,
+    /// Every worker of `b` is another one after each slice.
+    FastRecycling,
     Throttling,
     NoisyNeighbour,
     Drift,
@@ -225,6 +227,7 @@ impl SimWorld {
             }
             Fault::IdleConnections => outcome.accounted_time = outcome.connection_time.mul_f64(0.8),
             Fault::Recycling => self.servers.get_mut(&id).expect("alive").first_pid += 1,
+            Fault::FastRecycling => self.servers.get_mut(&id).expect("alive").first_pid += 2,
             Fault::Leak => self.servers.get_mut(&id).expect("alive").pss += 12_000_000,
             _ => {}
         }
@@ -290,7 +293,7 @@ impl Servers for SimWorld {
         let server = &self.servers[&server];
         let process = |pid: i32| {
             let (command, cpu_s) = (server.name.clone(), server.cpu_s / 2.0);
-            Process { pid, command, cpu_s }
+            Process { pid, parent: 1, command, cpu_s, reaped_s: 0.0, listens: true }
         };
         (0..2).map(|n| process(server.first_pid + n)).collect()
     }
