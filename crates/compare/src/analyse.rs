@@ -52,7 +52,15 @@ pub fn judge(manifest: &Manifest, blocks: &[Block], dropped: &[Dropped]) -> Find
     let wrong = groups.iter().flat_map(wrong_answers).collect();
     let silent = groups.iter().flat_map(|group| silent_words(group, manifest)).collect();
     let dropped = groups.iter().flat_map(dropped_words).collect();
-    Findings { groups, checks: checks.into_values().collect(), doubtful, wrong, silent, dropped }
+    Findings {
+        checks: checks.into_values().collect(),
+        not_evaluated: warmup::not_evaluated(manifest, blocks),
+        doubtful,
+        wrong,
+        silent,
+        dropped,
+        groups,
+    }
 }
 
 /// A ratio that is safe to look at after every block.
@@ -245,7 +253,7 @@ fn rate(slices: &[&Slice]) -> Option<f64> {
 }
 
 /// The rate for ratios and their logarithms, which know no zero.
-fn rps(slices: &[&Slice]) -> Option<f64> {
+pub fn rps(slices: &[&Slice]) -> Option<f64> {
     rate(slices).filter(|rate| *rate > 0.0)
 }
 
@@ -264,7 +272,7 @@ fn cpu_us(slices: &[&Slice]) -> Option<f64> {
     (cpu_s > 0.0 && answered > 0).then(|| 1e6 * cpu_s / answered as f64)
 }
 
-fn of_group<'b>(blocks: &'b [Block], group: &str) -> Vec<&'b Block> {
+pub fn of_group<'b>(blocks: &'b [Block], group: &str) -> Vec<&'b Block> {
     blocks.iter().filter(|block| block.group == group).collect()
 }
 
@@ -385,7 +393,7 @@ fn block_checks(
     let varying = used_slices(blocks, variant);
     let varying: Vec<&str> = varying.iter().map(|slice| slice.checked.as_str()).collect();
     let varies = varies(&varying).map(|(count, detail)| CheckCount { count, ..one("V1", detail) });
-    let cold = cold(blocks, variant).map(|detail| one("W1", detail));
+    let cold = warmup::cold(blocks, variant).map(|detail| one("W1", detail));
     let short = warmup::too_short(manifest, blocks, variant).map(|detail| one("W2", detail));
     let drift = trend(d).filter(|t| t.p < 0.001).map(|t| {
         let percent = 100.0 * (t.slope.exp() - 1.0);
@@ -404,18 +412,6 @@ fn varies(checked: &[&str]) -> Option<(usize, String)> {
     let (length, status) = (count("length"), count("status"));
     let what = if status > 0 { "status and framing" } else { "status, framing and length" };
     (length + status > 0).then(|| (length + status, format!("checked by {what} only")))
-}
-
-fn cold(blocks: &[&Block], variant: &str) -> Option<String> {
-    let first_against_later = |block: &&Block| {
-        let slices = slices_of(block, variant);
-        let (first, later): (Vec<&Slice>, Vec<&Slice>) = slices.iter().partition(|s| s.round == 0);
-        Some((rps(&first)? / rps(&later)?).ln())
-    };
-    let d: Vec<f64> = blocks.iter().filter_map(first_against_later).collect();
-    let paired = Paired::new(&d).filter(|_| d.len() >= BLOCKS_MIN)?;
-    let slower = paired.mean() < -0.03 && paired.p_different() < 0.01;
-    slower.then(|| format!("first slice {:+.1} %", 100.0 * (paired.mean().exp() - 1.0)))
 }
 
 fn merged_by_block(run: &Run, blocks: &[&Block], variant: &str) -> Vec<Option<Latency>> {

@@ -127,6 +127,25 @@ fn a_warm_up_that_was_too_short_is_told_how_long_it_should_be() {
 }
 
 #[test]
+fn what_the_warm_up_left_is_seen_though_the_first_attempt_was_disturbed() {
+    for (fault, warmup, code) in
+        [(Fault::ColdChild, "0s", "W1"), (Fault::SlowBeginning, "500ms", "W2")]
+    {
+        let plan = plan(TEN_BLOCKS, &format!("rounds = 3\nwarmup = \"{warmup}\""));
+        let world = |fault| {
+            let mut world = SimWorld::new(77, fault);
+            world.first_disturbed = true;
+            world
+        };
+        let run = experiment(&plan, 4, world(fault));
+        assert!(run.kept.blocks[0].slices.iter().any(|slice| !slice.used), "measured again");
+        assert!(codes(&run).iter().any(|c| c == code), "{fault:?}: {:?}", codes(&run));
+        let clean = codes(&experiment(&plan, 4, world(Fault::None)));
+        assert!(!clean.iter().any(|c| c == "W1" || c == "W2"), "{clean:?}");
+    }
+}
+
+#[test]
 fn clean_runs_raise_hardly_a_flag() {
     let plan = plan("blocks = { min = 16, max = 16 }\nbudget = \"1h\"", "rounds = 2");
     let mut flagged = Vec::new();

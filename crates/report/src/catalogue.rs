@@ -160,7 +160,9 @@ pub const CHECKS: &[Check] = &[
         says: "the first slice after a start is slower than the later ones",
         story: "Over all blocks the first slice of a start was slower by over 3 % (paired t test, \
             1 %): \
-                the warm-up of the plan is too short for this variant.",
+                the warm-up of the plan is too short for this variant. First attempts at slices \
+            are compared, those that were measured again included: the repeat of a cold slice is \
+            warm. Needs two rounds and six blocks.",
     },
     Check {
         code: "W2",
@@ -170,7 +172,8 @@ pub const CHECKS: &[Check] = &[
             from where on it is settled. When that is not the beginning, the steps before differ \
             from those after in the blocks (paired t test, 0.01 %), and leaving them in moves the \
             rate by more than half of the plan's smallest effect, the warm-up was too short; the \
-            figures say how long it should be. Needs six blocks and ten answers a step.",
+            figures say how long it should be. Looks at first attempts, as W1 does. Needs six \
+            blocks and ten answers a step, 500 a slice; with less it says \"not evaluated\".",
     },
     Check {
         code: "V1",

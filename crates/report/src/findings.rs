@@ -59,6 +59,8 @@ pub struct Findings {
     pub groups: Vec<GroupFinding>,
     /// Failed checks over the whole run, by code.
     pub checks: Vec<CheckCount>,
+    /// Checks of the warm-up that have neither failed nor been passed.
+    pub not_evaluated: Vec<NotEvaluated>,
     /// Why no number of this run should be leaned on, if so.
     pub doubtful: Vec<String>,
     /// Who answered wrongly; there is no claim about them.
@@ -138,6 +140,13 @@ pub struct CheckCount {
     pub count: usize,
     /// The first one's figures.
     pub detail: String,
+}
+
+/// A check that what was measured does not suffice for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NotEvaluated {
+    pub code: String,
+    pub why: String,
 }
 
 impl Estimate {

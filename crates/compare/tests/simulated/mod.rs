@@ -74,6 +74,8 @@ pub struct SimWorld {
     pub alive_most: usize,
     /// Sets this flag after so many slices: a Ctrl-C.
     pub interrupt_after: Option<usize>,
+    /// A stranger is busy during the first slices of every server, which slows nothing down.
+    pub first_disturbed: bool,
     pub slices: usize,
     rng: Rng,
     /// For the steps inside slices, so that they change nothing else.
@@ -112,6 +114,7 @@ impl SimWorld {
             starts: 0,
             alive_most: 0,
             interrupt_after: None,
+            first_disturbed: false,
             slices: 0,
             rng: Rng::new(seed),
             steps: Rng::new(!seed),
@@ -193,6 +196,10 @@ impl SimWorld {
     fn disturb(&mut self, id: ServerId, outcome: &mut Outcome, seconds: f64) {
         let name = self.servers[&id].name.clone();
         let all = outcome.sent;
+        // The warm-up and the first attempt, or two attempts where there is no warm-up.
+        if self.first_disturbed && self.servers[&id].slices <= 2 {
+            self.counters.busy_s += 0.6 * seconds;
+        }
         let who = match self.fault {
             Fault::HangsSometimes => "b",
             Fault::BaselineHangs => "a",
