@@ -125,7 +125,8 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     median_of_sorted(&values)
 }
 
-/// The rates of the first attempts at a block's slices one after the other, as shares of their mean.
+/// The rates of the first attempts at a block's slices one after the other, as shares of their
+/// mean.
 fn series(block: &Block, variant: &str) -> Option<Vec<f64>> {
     let slices = first_attempts(block, variant);
     let rates: Vec<f64> = slices.iter().flat_map(|slice| slice.pace.iter().copied()).collect();
