@@ -42,15 +42,16 @@ pub fn judge(manifest: &Manifest, blocks: &[Block], dropped: &[Dropped]) -> Find
     let mut groups: Vec<GroupFinding> =
         manifest.groups.iter().map(|group| judge_group(manifest, group, blocks)).collect();
     groups.iter_mut().for_each(|group| count_dropped(group, dropped));
-    let all = groups.iter().flat_map(|g| g.rows.iter().flat_map(|row| &row.checks));
+    let all = groups.iter().flat_map(|g| g.rows.iter().flat_map(named_checks));
     let mut checks: BTreeMap<String, CheckCount> = BTreeMap::new();
-    for check in all.cloned().chain(manifest.flags.iter().map(count_of)) {
+    for check in all.chain(manifest.flags.iter().map(count_of)) {
         let entry = checks.entry(check.code.clone());
         entry.and_modify(|known| known.count += check.count).or_insert(check);
     }
     let doubtful = groups.iter().filter_map(doubt).collect();
     let wrong = groups.iter().flat_map(wrong_answers).collect();
     let silent = groups.iter().flat_map(|group| silent_words(group, manifest)).collect();
+    let starved = groups.iter().flat_map(|group| starved_words(group, manifest)).collect();
     let dropped = groups.iter().flat_map(dropped_words).collect();
     Findings {
         checks: checks.into_values().collect(),
@@ -58,6 +59,7 @@ pub fn judge(manifest: &Manifest, blocks: &[Block], dropped: &[Dropped]) -> Find
         doubtful,
         wrong,
         silent,
+        starved,
         dropped,
         groups,
     }
@@ -212,6 +214,29 @@ fn silent_words(group: &GroupFinding, manifest: &Manifest) -> Vec<String> {
     group.rows.iter().filter_map(say).collect()
 }
 
+/// Whose connections starved in most blocks, in words.
+fn starved_words(group: &GroupFinding, manifest: &Manifest) -> Vec<String> {
+    let told = manifest.groups.iter().find(|told| told.name == group.name);
+    let asked = told.map(|told| told.connections).filter(|n| *n > 0);
+    let asked = asked.unwrap_or(manifest.load.connections);
+    let say = |row: &Row| {
+        let never = row.blocks.iter().map(|point| point.never_answered).max().unwrap_or(0);
+        let (name, variant, path) = (&group.name, &row.variant, &row.path);
+        let (starved, of) = (row.starved_blocks(), row.blocks.len());
+        format!(
+            "{name}: `{variant}` ({path}): {never} of {asked} connections were never answered in \
+             {starved} of {of} blocks, while the others were: no claim"
+        )
+    };
+    group.rows.iter().filter(|row| row.is_starved()).map(say).collect()
+}
+
+/// The checks of a row, with its name before the figures.
+fn named_checks(row: &Row) -> impl Iterator<Item = CheckCount> {
+    let named = |check: &CheckCount| format!("{}: {}", row.variant, check.detail);
+    row.checks.iter().map(move |check| CheckCount { detail: named(check), ..check.clone() })
+}
+
 /// Blocks that do not count stand in the row of whose server failed.
 fn count_dropped(group: &mut GroupFinding, dropped: &[Dropped]) {
     for row in &mut group.rows {
@@ -359,6 +384,7 @@ fn block_points(blocks: &[&Block], baseline: &str, variant: &str) -> Vec<BlockPo
             rps: own,
             ratio: base.map(|base| own / base).filter(|ratio| *ratio > 0.0),
             silent: is_silent(&slices),
+            never_answered: slices.iter().map(|slice| slice.never_answered).max().unwrap_or(0),
             cpu_us_per_request: cpu_us(&slices),
             slices: slices.iter().map(|s| s.id.clone()).collect(),
         })

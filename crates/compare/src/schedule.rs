@@ -697,6 +697,7 @@ fn told_slice(seen: &Observed<'_>, who: &Contestant, begin_s: f64) -> Slice {
         failed: outcome.failed,
         in_flight: outcome.in_flight,
         connected: outcome.connected,
+        never_answered: checks::never_answered(outcome, seen.connections),
         status: outcome.status.clone(),
         errors,
         bytes_read: outcome.bytes_read,

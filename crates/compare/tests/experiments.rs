@@ -170,6 +170,45 @@ fn wrong_answers_make_no_claim() {
 }
 
 #[test]
+fn connections_that_were_never_answered_in_most_blocks_leave_no_claim() {
+    let plan = plan(TEN_BLOCKS, "");
+    let mut world = SimWorld::new(3, Fault::Starvation);
+    world.speed.insert("b".to_owned(), 29_000.0);
+    let run = experiment(&plan, 3, world);
+    assert_eq!(
+        verdict_of(&run, Role::Variant),
+        Verdict::NoClaim { because: "starved connections" }
+    );
+    assert!(!matches!(verdict_of(&run, Role::Control), Verdict::NoClaim { .. }));
+    let starved = run.findings().starved.join("\n");
+    let words = "sim: `b` (/): 4 of 8 connections were never answered in 10 of 10 blocks";
+    assert!(starved.contains(words), "{starved}");
+    assert!(run.findings().checks.iter().any(|check| check.detail.starts_with("b: 4 connections")));
+}
+
+#[test]
+fn a_few_blocks_that_starved_take_no_claim_back_and_the_baseline_takes_all() {
+    let plan = plan(TEN_BLOCKS, "");
+    let mut world = SimWorld::new(3, Fault::None);
+    world.speed.insert("b".to_owned(), 29_000.0);
+    let mut run = experiment(&plan, 3, world);
+    let mut starve = |variant: &str, blocks: usize| {
+        let slices = run.kept.blocks.iter_mut().take(blocks).flat_map(|block| &mut block.slices);
+        let own = slices.filter(|slice| slice.variant == variant);
+        own.for_each(|slice| slice.never_answered = 1);
+        (verdict_of(&run, Role::Variant), run.findings().starved.len())
+    };
+    assert_eq!(starve("b", 5), (Verdict::Faster, 0));
+    let no_claim = Verdict::NoClaim { because: "starved connections" };
+    assert_eq!(starve("b", 6), (no_claim, 1));
+    run.kept.blocks.iter_mut().flat_map(|block| &mut block.slices).for_each(|slice| {
+        slice.never_answered = u32::from(slice.variant == "a");
+    });
+    assert_eq!(verdict_of(&run, Role::Variant), no_claim);
+    assert_eq!(verdict_of(&run, Role::Control), no_claim);
+}
+
+#[test]
 fn a_variant_that_hangs_in_half_of_its_starts_makes_no_claim() {
     let plan = plan(TEN_BLOCKS, "");
     let mut world = SimWorld::new(3, Fault::HangsSometimes);

@@ -123,6 +123,7 @@ pub fn warnings(run: &Run, findings: &Findings) -> Vec<String> {
         findings.doubtful.iter().map(|why| format!("DOUBTFUL RUN (AA): {why}")).collect();
     lines.extend(findings.wrong.iter().map(|who| format!("WRONG ANSWERS (L4): {who}")));
     lines.extend(findings.silent.iter().map(|who| format!("NO ANSWER (L11): {who}")));
+    lines.extend(findings.starved.iter().map(|who| format!("STARVED CONNECTIONS (L3): {who}")));
     lines.extend(findings.dropped.iter().map(|what| format!("DROPPED BLOCKS (F1): {what}")));
     let flags = run.manifest.flags.iter();
     lines.extend(flags.map(|flag| format!("{}: {}", flag.code, flag.detail)));
