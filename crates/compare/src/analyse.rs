@@ -42,17 +42,27 @@ pub fn judge(manifest: &Manifest, blocks: &[Block], dropped: &[Dropped]) -> Find
     let mut groups: Vec<GroupFinding> =
         manifest.groups.iter().map(|group| judge_group(manifest, group, blocks)).collect();
     groups.iter_mut().for_each(|group| count_dropped(group, dropped));
-    let all = groups.iter().flat_map(|g| g.rows.iter().flat_map(|row| &row.checks));
+    let all = groups.iter().flat_map(|g| g.rows.iter().flat_map(named_checks));
     let mut checks: BTreeMap<String, CheckCount> = BTreeMap::new();
-    for check in all.cloned().chain(manifest.flags.iter().map(count_of)) {
+    for check in all.chain(manifest.flags.iter().map(count_of)) {
         let entry = checks.entry(check.code.clone());
         entry.and_modify(|known| known.count += check.count).or_insert(check);
     }
     let doubtful = groups.iter().filter_map(doubt).collect();
     let wrong = groups.iter().flat_map(wrong_answers).collect();
     let silent = groups.iter().flat_map(|group| silent_words(group, manifest)).collect();
+    let starved = groups.iter().flat_map(|group| starved_words(group, manifest)).collect();
     let dropped = groups.iter().flat_map(dropped_words).collect();
-    Findings { groups, checks: checks.into_values().collect(), doubtful, wrong, silent, dropped }
+    Findings {
+        checks: checks.into_values().collect(),
+        not_evaluated: warmup::not_evaluated(manifest, blocks),
+        doubtful,
+        wrong,
+        silent,
+        starved,
+        dropped,
+        groups,
+    }
 }
 
 /// A ratio that is safe to look at after every block.
@@ -204,6 +214,29 @@ fn silent_words(group: &GroupFinding, manifest: &Manifest) -> Vec<String> {
     group.rows.iter().filter_map(say).collect()
 }
 
+/// Whose connections starved in most blocks, in words.
+fn starved_words(group: &GroupFinding, manifest: &Manifest) -> Vec<String> {
+    let told = manifest.groups.iter().find(|told| told.name == group.name);
+    let asked = told.map(|told| told.connections).filter(|n| *n > 0);
+    let asked = asked.unwrap_or(manifest.load.connections);
+    let say = |row: &Row| {
+        let never = row.blocks.iter().map(|point| point.never_answered).max().unwrap_or(0);
+        let (name, variant, path) = (&group.name, &row.variant, &row.path);
+        let (starved, of) = (row.starved_blocks(), row.blocks.len());
+        format!(
+            "{name}: `{variant}` ({path}): {never} of {asked} connections were never answered in \
+             {starved} of {of} blocks, while the others were: no claim"
+        )
+    };
+    group.rows.iter().filter(|row| row.is_starved()).map(say).collect()
+}
+
+/// The checks of a row, with its name before the figures.
+fn named_checks(row: &Row) -> impl Iterator<Item = CheckCount> {
+    let named = |check: &CheckCount| format!("{}: {}", row.variant, check.detail);
+    row.checks.iter().map(move |check| CheckCount { detail: named(check), ..check.clone() })
+}
+
 /// Blocks that do not count stand in the row of whose server failed.
 fn count_dropped(group: &mut GroupFinding, dropped: &[Dropped]) {
     for row in &mut group.rows {
@@ -245,7 +278,7 @@ fn rate(slices: &[&Slice]) -> Option<f64> {
 }
 
 /// The rate for ratios and their logarithms, which know no zero.
-fn rps(slices: &[&Slice]) -> Option<f64> {
+pub fn rps(slices: &[&Slice]) -> Option<f64> {
     rate(slices).filter(|rate| *rate > 0.0)
 }
 
@@ -264,7 +297,7 @@ fn cpu_us(slices: &[&Slice]) -> Option<f64> {
     (cpu_s > 0.0 && answered > 0).then(|| 1e6 * cpu_s / answered as f64)
 }
 
-fn of_group<'b>(blocks: &'b [Block], group: &str) -> Vec<&'b Block> {
+pub fn of_group<'b>(blocks: &'b [Block], group: &str) -> Vec<&'b Block> {
     blocks.iter().filter(|block| block.group == group).collect()
 }
 
@@ -351,6 +384,7 @@ fn block_points(blocks: &[&Block], baseline: &str, variant: &str) -> Vec<BlockPo
             rps: own,
             ratio: base.map(|base| own / base).filter(|ratio| *ratio > 0.0),
             silent: is_silent(&slices),
+            never_answered: slices.iter().map(|slice| slice.never_answered).max().unwrap_or(0),
             cpu_us_per_request: cpu_us(&slices),
             slices: slices.iter().map(|s| s.id.clone()).collect(),
         })
@@ -385,7 +419,7 @@ fn block_checks(
     let varying = used_slices(blocks, variant);
     let varying: Vec<&str> = varying.iter().map(|slice| slice.checked.as_str()).collect();
     let varies = varies(&varying).map(|(count, detail)| CheckCount { count, ..one("V1", detail) });
-    let cold = cold(blocks, variant).map(|detail| one("W1", detail));
+    let cold = warmup::cold(blocks, variant).map(|detail| one("W1", detail));
     let short = warmup::too_short(manifest, blocks, variant).map(|detail| one("W2", detail));
     let drift = trend(d).filter(|t| t.p < 0.001).map(|t| {
         let percent = 100.0 * (t.slope.exp() - 1.0);
@@ -404,18 +438,6 @@ fn varies(checked: &[&str]) -> Option<(usize, String)> {
     let (length, status) = (count("length"), count("status"));
     let what = if status > 0 { "status and framing" } else { "status, framing and length" };
     (length + status > 0).then(|| (length + status, format!("checked by {what} only")))
-}
-
-fn cold(blocks: &[&Block], variant: &str) -> Option<String> {
-    let first_against_later = |block: &&Block| {
-        let slices = slices_of(block, variant);
-        let (first, later): (Vec<&Slice>, Vec<&Slice>) = slices.iter().partition(|s| s.round == 0);
-        Some((rps(&first)? / rps(&later)?).ln())
-    };
-    let d: Vec<f64> = blocks.iter().filter_map(first_against_later).collect();
-    let paired = Paired::new(&d).filter(|_| d.len() >= BLOCKS_MIN)?;
-    let slower = paired.mean() < -0.03 && paired.p_different() < 0.01;
-    slower.then(|| format!("first slice {:+.1} %", 100.0 * (paired.mean().exp() - 1.0)))
 }
 
 fn merged_by_block(run: &Run, blocks: &[&Block], variant: &str) -> Vec<Option<Latency>> {

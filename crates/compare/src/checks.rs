@@ -21,7 +21,7 @@ pub struct Observed<'a> {
     /// The slice with its settling time, by both clocks.
     pub elapsed_s: f64,
     pub wall_s: f64,
-    /// Processes that lived before and are gone.
+    /// Processes that served before and are gone.
     pub deaths: usize,
     pub ceiling_rps: Option<f64>,
 }
@@ -115,14 +115,26 @@ fn rare_and_huge(outcome: &Outcome) -> Option<String> {
         .then(|| format!("mean {:.2} ms above p99 {:.2} ms", mean_ns * 1e-6, p99_ns * 1e-6))
 }
 
+/// Connections without any answer, where there were answers enough to tell.
+#[must_use]
+pub fn never_answered(outcome: &Outcome, connections: u32) -> u32 {
+    if !enough_to_share(outcome, connections) {
+        return 0;
+    }
+    outcome.answers_per_connection.iter().filter(|n| **n == 0).count() as u32
+}
+
+fn enough_to_share(outcome: &Outcome, connections: u32) -> bool {
+    outcome.answers_per_connection.iter().sum::<u64>() >= 20 * u64::from(connections)
+}
+
 /// Jain's index of the answers per connection, where there were enough to tell.
 fn starvation(seen: &Observed<'_>) -> Option<String> {
-    let answers: u64 = seen.outcome.answers_per_connection.iter().sum();
-    let enough = answers >= 20 * u64::from(seen.connections);
-    let never = seen.outcome.answers_per_connection.iter().filter(|n| **n == 0).count();
+    let never = never_answered(seen.outcome, seen.connections);
     let fairness = seen.outcome.fairness();
-    (enough && (fairness < 0.5 || never > 0))
-        .then(|| format!("{never} connections never answered, Jain's index {fairness:.2}"))
+    let connections = if never == 1 { "connection" } else { "connections" };
+    (enough_to_share(seen.outcome, seen.connections) && (fairness < 0.5 || never > 0))
+        .then(|| format!("{never} {connections} never answered, Jain's index {fairness:.2}"))
 }
 
 fn wrong_answers(seen: &Observed<'_>) -> Option<String> {
@@ -192,7 +204,8 @@ fn listen_queue(seen: &Observed<'_>) -> Option<String> {
 }
 
 fn deaths(seen: &Observed<'_>) -> Option<String> {
-    (seen.deaths > 0).then(|| format!("{} server processes ended", seen.deaths))
+    let processes = if seen.deaths == 1 { "process" } else { "processes" };
+    (seen.deaths > 0).then(|| format!("{} server {processes} ended", seen.deaths))
 }
 
 fn clock(seen: &Observed<'_>) -> Option<String> {

@@ -124,6 +124,9 @@ impl Mode {
 /// Fewest blocks that an interval is printed for.
 pub const BLOCKS_MIN: usize = 6;
 
+/// What stands for something in every plan.
+const OWN_WORDS: [&str; 5] = ["port", "dir", "plan_dir", "drom", "variant"];
+
 const TOO_MANY_THREADS: &str = "there are more threads than connections";
 
 /// Connections are opened and queues fill before a slice counts.
@@ -392,6 +395,7 @@ impl Written {
             .into_iter()
             .map(|point| self.group(&point, &constants))
             .collect::<Result<Vec<_>, _>>()?;
+        self.check_axes_matter(&constants)?;
         self.resolve(source, groups)
     }
 
@@ -461,12 +465,25 @@ impl Written {
         plan.check().map_err(|error| error.to_string())
     }
 
-    /// An axis without values would leave nothing to compare, silently.
+    /// An axis without values would leave nothing to compare, silently; one with a value twice
+    /// would make two groups of one name.
     fn check_axes(&self) -> Result<(), Error> {
         for (axis, values) in &self.axes {
             let place = ["axes", axis.as_str()];
-            if values.as_array().is_some_and(Vec::is_empty) {
+            if OWN_WORDS.contains(&axis.as_str()) {
+                let message =
+                    format!("the axis {axis}: {{{axis}}} already stands for something else");
+                return Err(Error::plan(&place, message));
+            }
+            let texts = texts(values);
+            if texts.is_empty() {
                 return Err(Error::plan(&place, format!("the axis {axis} has no value")));
+            }
+            if let Some((_, twice)) =
+                texts.iter().enumerate().find(|(i, t)| texts[..*i].contains(t))
+            {
+                let message = format!("two values of the axis {axis} are `{twice}`");
+                return Err(Error::plan(&place, message));
             }
             let one = std::slice::from_ref(values);
             let values = values.as_array().map_or(one, Vec::as_slice);
@@ -480,6 +497,24 @@ impl Written {
             let fewest = values.iter().filter_map(toml::Value::as_integer).min().unwrap_or(1);
             if axis == "connections" && i64::from(self.load.threads) > fewest {
                 return Err(Error::plan(&place, format!("{TOO_MANY_THREADS} ({fewest})")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The groups of an axis that changes nothing would all be the same.
+    fn check_axes_matter(&self, constants: &Words) -> Result<(), Error> {
+        for axis in self.axes.keys().filter(|axis| *axis != "connections") {
+            let mut others = self.axes.clone();
+            others.remove(axis);
+            // A plan that holds together without the word has no place for it.
+            let point = points(&others).swap_remove(0);
+            if self.group(&point, constants).is_ok() {
+                let message = format!(
+                    "the axis {axis}: {{{axis}}} stands nowhere in the plan, so that its groups \
+                     would be the same"
+                );
+                return Err(Error::plan(&["axes", axis], message));
             }
         }
         Ok(())
@@ -703,20 +738,23 @@ fn check_port(argv: &[String], env: &Words, variant: &str, place: &[&str]) -> Re
 fn points(axes: &toml::Table) -> Vec<Point> {
     let mut points = vec![Vec::new()];
     for (axis, values) in axes {
-        let values = values.as_array().cloned().unwrap_or_else(|| vec![values.clone()]);
-        points = points
-            .iter()
-            .flat_map(|point| {
-                values.iter().map(move |value| {
-                    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                    let mut longer: Point = point.clone();
-                    longer.push((axis.clone(), text));
-                    longer
-                })
-            })
-            .collect();
+        let texts = texts(values);
+        let with_each = |point: &Point| {
+            let longer = |text: &String| [&point[..], &[(axis.clone(), text.clone())]].concat();
+            texts.iter().map(longer).collect::<Vec<Point>>()
+        };
+        points = points.iter().flat_map(with_each).collect();
     }
     points
+}
+
+/// The values of an axis as they stand for its word.
+fn texts(values: &toml::Value) -> Vec<String> {
+    let one = std::slice::from_ref(values);
+    let values = values.as_array().map_or(one, Vec::as_slice);
+    let text =
+        |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    values.iter().map(text).collect()
 }
 
 /// Replaces `{word}`. `{port}` and `{dir}` stay for the start.
@@ -865,6 +903,19 @@ mod tests {
             ("slice = \"200ms\"", "slize = \"200ms\"", "line 6: unknown key `slize`"),
             ("script = [\"hello\", \"heavy\"]", "script = []", "line 8: "),
             ("[1, 8]", "[1, 0]", "line 9: "),
+            ("[1, 8]", "[8, 8]", "line 9: two values of the axis connections are `8`"),
+            ("\"heavy\"]", "\"hello\"]", "line 8: two values of the axis script are `hello`"),
+            ("\"heavy\"]", "1, \"1\"]", "line 8: two values of the axis script are `1`"),
+            (
+                "script =",
+                "page = [1, 2]\n script =",
+                "line 8: the axis page: {page} stands nowhere",
+            ),
+            (
+                "script =",
+                "port = [1, 2]\n script =",
+                "line 8: the axis port: {port} already stands for",
+            ),
             ("[1, 8]", "[1, 8_000_000_000]", "line 9: "),
             ("name = \"b\"", "name = \"a\"", "line 20: two variants are named `a`"),
             ("name = \"b\"", "name = 'a'  # again", "line 20: two variants are named `a`"),

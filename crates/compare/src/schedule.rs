@@ -17,9 +17,13 @@ use drom_store::{
     Block, Dropped, End, Flag, LoadFacts, Manifest, SCHEMA, Skipped, Slice, Start, Variant,
 };
 
+mod family;
 mod learn;
 
-use self::learn::key;
+use self::{
+    family::{Family, cpu_s, worker_memory},
+    learn::key,
+};
 use crate::{
     Error,
     analyse::differences,
@@ -130,24 +134,10 @@ struct Experiment<'a> {
 struct Running {
     server: ServerId,
     key: String,
-    /// Processes that stay: there when it was ready, or all through a slice. A CGI child is none.
-    residents: BTreeSet<i32>,
+    family: Family,
     /// By contestant: what it answered before the first load.
     replies: BTreeMap<String, Reply>,
     pss_after_warmup: u64,
-}
-
-impl Running {
-    /// Residents that were there before the slice and are gone after it.
-    fn deaths(&mut self, before: &[Process], after: &[Process]) -> usize {
-        let pids = |list: &[Process]| list.iter().map(|p| p.pid).collect::<BTreeSet<i32>>();
-        let (before, after) = (pids(before), pids(after));
-        let dead = self.residents.iter().filter(|pid| before.contains(pid) && !after.contains(pid));
-        let deaths = dead.count();
-        self.residents.extend(before.intersection(&after));
-        self.residents.retain(|pid| after.contains(pid));
-        deaths
-    }
 }
 
 impl Experiment<'_> {
@@ -440,14 +430,14 @@ impl Experiment<'_> {
         let server = started?;
         let ready_s = self.elapsed_s() - begin_s;
         let found = self.world.processes(server);
-        let residents: BTreeSet<i32> = found.iter().map(|process| process.pid).collect();
-        let (variant, processes) = (contestant.name.clone(), residents.len());
+        let family = Family::of(&found);
+        let (variant, processes) = (contestant.name.clone(), family.len());
         work.starts.push(Start { variant, begin_s, ready_s, processes });
         let key = contestant.server.clone();
         running.push(Running {
             server,
             key,
-            residents,
+            family,
             replies: BTreeMap::new(),
             pss_after_warmup: 0,
         });
@@ -485,7 +475,8 @@ impl Experiment<'_> {
         order.settle = Duration::ZERO;
         self.load(&order, who)?;
         let on = &mut running[place];
-        on.pss_after_warmup = resident_pss(&on.residents, &self.world.pss_bytes(on.server));
+        on.family.meet(&self.world.processes(on.server));
+        on.pss_after_warmup = on.family.pss(&self.world.pss_bytes(on.server));
         Ok(())
     }
 
@@ -569,7 +560,7 @@ impl Experiment<'_> {
             client_cpu_s: after.client_cpu_s - before.client_cpu_s,
             elapsed_s: after.now_s - before.now_s,
             wall_s: after.wall_s - before.wall_s,
-            deaths: on.deaths(&before.processes, &after.processes),
+            deaths: on.family.deaths(&before.processes, &after.processes),
             ceiling_rps: self.ceilings.get(&group.connections).copied(),
         };
         let mut slice = told_slice(&seen, who, before.now_s - self.begin_s);
@@ -577,14 +568,14 @@ impl Experiment<'_> {
         // CPU time was read around settling and window; the window has its share of it.
         slice.server_cpu_s *= outcome.duration.as_secs_f64() / seen.elapsed_s.max(1e-9);
         let pss = self.world.pss_bytes(on.server);
-        slice.tree_pss_bytes = resident_pss(&on.residents, &pss);
+        slice.tree_pss_bytes = on.family.pss(&pss);
         (slice.workers, slice.worker_pss_bytes) =
             worker_memory(&before.processes, &after.processes, &pss);
         if on.pss_after_warmup > 0 {
             slice.flags.extend(checks::memory_growth(
                 on.pss_after_warmup,
                 slice.tree_pss_bytes,
-                on.residents.len(),
+                on.family.len(),
             ));
         }
         Ok((slice, outcome.latency))
@@ -706,6 +697,7 @@ fn told_slice(seen: &Observed<'_>, who: &Contestant, begin_s: f64) -> Slice {
         failed: outcome.failed,
         in_flight: outcome.in_flight,
         connected: outcome.connected,
+        never_answered: checks::never_answered(outcome, seen.connections),
         status: outcome.status.clone(),
         errors,
         bytes_read: outcome.bytes_read,
@@ -720,31 +712,5 @@ fn told_slice(seen: &Observed<'_>, who: &Contestant, begin_s: f64) -> Slice {
         flags: checks::of_slice(seen),
         pace: outcome.pace.iter().map(|rate| (10.0 * rate).round() / 10.0).collect(),
         ..Slice::default()
-    }
-}
-
-fn cpu_s(processes: &[Process]) -> f64 {
-    processes.iter().map(|process| process.cpu_s).sum()
-}
-
-fn resident_pss(residents: &BTreeSet<i32>, pss: &[(i32, u64)]) -> u64 {
-    pss.iter().filter(|(pid, _)| residents.contains(pid)).map(|(_, bytes)| bytes).sum()
-}
-
-/// Workers are the processes that lived through the slice and did 1 % of its work or more.
-fn worker_memory(before: &[Process], after: &[Process], pss: &[(i32, u64)]) -> (usize, u64) {
-    let used = |process: &&Process| {
-        let old = before.iter().find(|old| old.pid == process.pid)?;
-        Some((process.pid, process.cpu_s - old.cpu_s))
-    };
-    let used: Vec<(i32, f64)> = after.iter().filter_map(|process| used(&process)).collect();
-    let all: f64 = used.iter().map(|(_, cpu)| cpu).sum();
-    let busy = used.iter().filter(|(_, cpu)| *cpu >= 0.01 * all && *cpu > 0.0);
-    let bytes: Vec<u64> = busy
-        .filter_map(|(pid, _)| pss.iter().find(|(p, _)| p == pid).map(|(_, bytes)| *bytes))
-        .collect();
-    match bytes.len() {
-        0 => (0, 0),
-        n => (n, bytes.iter().sum::<u64>() / n as u64),
     }
 }

@@ -1,6 +1,6 @@
 //! From the blocks' differences to a verdict: Holm over the variants of a group, equivalence before
-//! difference, and no claim where wrong answers, missing connections or the client itself stand
-//! between the numbers and the servers. Pure; knows no blocks, only their differences.
+//! difference, and no claim where wrong answers, missing or starved connections, or the client
+//! itself stand between the numbers and the servers. Pure; knows no blocks, only their differences.
 
 use drom_report::{Client, Role, Row, Verdict};
 use drom_stats::{Paired, blocks_needed_at, half_width_at, holm};
@@ -104,6 +104,8 @@ fn withhold(row: &mut Row, baseline: &Row, (silent, base_silent): (usize, bool))
         Some("the baseline did not answer in every block")
     } else if failed(row, "L5") || failed(baseline, "L5") {
         Some("missing connections")
+    } else if row.is_starved() || baseline.is_starved() {
+        Some("starved connections")
     } else if row.role == Role::Variant && row.verdict.is_some_and(|v| hides(v, row, baseline)) {
         Some("the client was the limit")
     } else {

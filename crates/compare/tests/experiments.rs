@@ -99,6 +99,18 @@ fn every_planted_fault_is_named() {
 }
 
 #[test]
+fn workers_that_are_recycled_fastest_are_named_in_every_slice() {
+    let plan = plan(TEN_BLOCKS, "rounds = 2");
+    let run = experiment(&plan, 4, SimWorld::new(77, Fault::FastRecycling));
+    for slice in run.kept.blocks.iter().flat_map(|block| &block.slices) {
+        let ended = slice.flags.iter().find(|flag| flag.code == "L8");
+        let ended = ended.map(|flag| flag.detail.as_str());
+        let expected = (slice.variant == "b").then_some("2 server processes ended");
+        assert_eq!(ended, expected, "{}", slice.id);
+    }
+}
+
+#[test]
 fn a_warm_up_that_was_too_short_is_told_how_long_it_should_be() {
     for (rounds, wanted) in [(1, "a warm-up of 1.0 s"), (3, "a warm-up of 1.0 s")] {
         let plan = plan(TEN_BLOCKS, &format!("rounds = {rounds}"));
@@ -111,6 +123,25 @@ fn a_warm_up_that_was_too_short_is_told_how_long_it_should_be() {
         assert_eq!((told("a"), told("a (again)")), (None, None));
         let told = told("b").expect("flagged");
         assert!(told.contains(wanted) && told.contains("after the warm-up of 500 ms"), "{told}");
+    }
+}
+
+#[test]
+fn what_the_warm_up_left_is_seen_though_the_first_attempt_was_disturbed() {
+    for (fault, warmup, code) in
+        [(Fault::ColdChild, "0s", "W1"), (Fault::SlowBeginning, "500ms", "W2")]
+    {
+        let plan = plan(TEN_BLOCKS, &format!("rounds = 3\nwarmup = \"{warmup}\""));
+        let world = |fault| {
+            let mut world = SimWorld::new(77, fault);
+            world.first_disturbed = true;
+            world
+        };
+        let run = experiment(&plan, 4, world(fault));
+        assert!(run.kept.blocks[0].slices.iter().any(|slice| !slice.used), "measured again");
+        assert!(codes(&run).iter().any(|c| c == code), "{fault:?}: {:?}", codes(&run));
+        let clean = codes(&experiment(&plan, 4, world(Fault::None)));
+        assert!(!clean.iter().any(|c| c == "W1" || c == "W2"), "{clean:?}");
     }
 }
 
@@ -136,6 +167,45 @@ fn wrong_answers_make_no_claim() {
     assert_eq!(verdict.to_string(), "no claim: wrong answers");
     let wrong = run.findings().wrong;
     assert!(wrong.len() == 1 && wrong[0].contains("`b`") && wrong[0].contains("bad_body"));
+}
+
+#[test]
+fn connections_that_were_never_answered_in_most_blocks_leave_no_claim() {
+    let plan = plan(TEN_BLOCKS, "");
+    let mut world = SimWorld::new(3, Fault::Starvation);
+    world.speed.insert("b".to_owned(), 29_000.0);
+    let run = experiment(&plan, 3, world);
+    assert_eq!(
+        verdict_of(&run, Role::Variant),
+        Verdict::NoClaim { because: "starved connections" }
+    );
+    assert!(!matches!(verdict_of(&run, Role::Control), Verdict::NoClaim { .. }));
+    let starved = run.findings().starved.join("\n");
+    let words = "sim: `b` (/): 4 of 8 connections were never answered in 10 of 10 blocks";
+    assert!(starved.contains(words), "{starved}");
+    assert!(run.findings().checks.iter().any(|check| check.detail.starts_with("b: 4 connections")));
+}
+
+#[test]
+fn a_few_blocks_that_starved_take_no_claim_back_and_the_baseline_takes_all() {
+    let plan = plan(TEN_BLOCKS, "");
+    let mut world = SimWorld::new(3, Fault::None);
+    world.speed.insert("b".to_owned(), 29_000.0);
+    let mut run = experiment(&plan, 3, world);
+    let mut starve = |variant: &str, blocks: usize| {
+        let slices = run.kept.blocks.iter_mut().take(blocks).flat_map(|block| &mut block.slices);
+        let own = slices.filter(|slice| slice.variant == variant);
+        own.for_each(|slice| slice.never_answered = 1);
+        (verdict_of(&run, Role::Variant), run.findings().starved.len())
+    };
+    assert_eq!(starve("b", 5), (Verdict::Faster, 0));
+    let no_claim = Verdict::NoClaim { because: "starved connections" };
+    assert_eq!(starve("b", 6), (no_claim, 1));
+    run.kept.blocks.iter_mut().flat_map(|block| &mut block.slices).for_each(|slice| {
+        slice.never_answered = u32::from(slice.variant == "a");
+    });
+    assert_eq!(verdict_of(&run, Role::Variant), no_claim);
+    assert_eq!(verdict_of(&run, Role::Control), no_claim);
 }
 
 #[test]

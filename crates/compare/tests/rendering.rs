@@ -76,6 +76,30 @@ fn a_run_without_a_finished_block_has_passed_nothing() {
 }
 
 #[test]
+fn a_warm_up_that_could_not_be_judged_has_not_passed() {
+    let root = tempfile::tempdir().expect("scratch");
+    let mut run = stored(root.path(), Fault::None);
+    let not_evaluated = |run: &Run| {
+        let findings = analyse(run);
+        let all: serde_json::Value = serde_json::from_str(&json(run, &findings)).expect("JSON");
+        let codes = all["findings"]["not_evaluated"].as_array().expect("a list").len();
+        (codes, text(run, &findings, Style::PLAIN), html(run, &findings))
+    };
+    let (codes, told, page) = not_evaluated(&run);
+    assert!(codes == 0 && !told.contains("Not evaluated") && !page.contains("not evaluated: "));
+    for slice in run.blocks.iter_mut().flat_map(|block| &mut block.slices) {
+        slice.ok = if slice.variant == "b" { 400 } else { slice.ok };
+    }
+    let why = "`b` had 8.0 answers in a fiftieth of a slice, and 10 are needed in 6 blocks";
+    let (codes, told, page) = not_evaluated(&run);
+    assert!(codes == 1 && told.contains(&format!("W2 warm-up too short: {why}")), "{told}");
+    assert!(page.contains(&format!("not evaluated: {why}")), "the page");
+    run.manifest.load.rounds = 1;
+    let (codes, told, _) = not_evaluated(&run);
+    assert!(codes == 2 && told.contains("Not evaluated: W1 cold: needs two rounds"), "{told}");
+}
+
+#[test]
 fn the_head_says_the_connections_that_ran() {
     let root = tempfile::tempdir().expect("scratch");
     let mut run = stored(root.path(), Fault::None);

@@ -7,6 +7,7 @@ mod counters;
 mod machine;
 pub mod machine_load;
 mod process;
+mod sockets;
 pub mod thread_cpu;
 
 pub use cores::{allowed_cores, core_count, free_cores, pin_current_thread};

@@ -7,6 +7,8 @@
 
 use std::{collections::BTreeSet, fs};
 
+use crate::sockets;
+
 /// The fields of `/proc/PID/stat` that matter here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
@@ -25,8 +27,13 @@ pub struct Stat {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Process {
     pub pid: i32,
+    pub parent: i32,
     pub command: String,
     pub cpu_s: f64,
+    /// The part of `cpu_s` that its dead children used.
+    pub reaped_s: f64,
+    /// It holds a listening socket, TCP or Unix: clients can come to it.
+    pub listens: bool,
 }
 
 /// From `smaps_rollup`, in bytes.
@@ -82,14 +89,21 @@ pub fn all_processes() -> Vec<Stat> {
 #[must_use]
 pub fn tree(root: i32) -> Vec<Process> {
     let all = all_processes();
-    members(root, &all)
-        .into_iter()
-        .map(|stat| {
-            let reaped = stat.reaped_ticks as f64 / ticks_per_s();
-            let own = cpu_clock_s(stat.pid).unwrap_or(stat.own_ticks as f64 / ticks_per_s());
-            Process { pid: stat.pid, command: stat.command.clone(), cpu_s: own + reaped }
-        })
-        .collect()
+    let listening = sockets::listening();
+    members(root, &all).into_iter().map(|stat| process(stat, &listening)).collect()
+}
+
+fn process(stat: &Stat, listening: &BTreeSet<u64>) -> Process {
+    let reaped_s = stat.reaped_ticks as f64 / ticks_per_s();
+    let own_s = cpu_clock_s(stat.pid).unwrap_or(stat.own_ticks as f64 / ticks_per_s());
+    Process {
+        pid: stat.pid,
+        parent: stat.parent,
+        command: stat.command.clone(),
+        cpu_s: own_s + reaped_s,
+        reaped_s,
+        listens: sockets::holds_one(stat.pid, listening),
+    }
 }
 
 fn members(root: i32, all: &[Stat]) -> Vec<&Stat> {
@@ -180,6 +194,19 @@ mod tests {
         unsafe { libc::kill(sleeper.pid, libc::SIGKILL) };
         shell.wait().expect("the shell ends with its child");
         assert!(tree(root).is_empty());
+    }
+
+    #[test]
+    fn who_holds_a_listening_socket_is_told_from_who_does_not() {
+        let own = std::process::id() as i32;
+        let listens = |pid: i32| tree(own).into_iter().find(|p| p.pid == pid).map(|p| p.listens);
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        // A program that was started does not inherit it.
+        let mut other = Command::new("sleep").arg("20").spawn().expect("sleep");
+        let found = (listens(own), listens(other.id() as i32));
+        drop(listener);
+        other.kill().and_then(|()| other.wait()).expect("ends");
+        assert_eq!(found, (Some(true), Some(false)));
     }
 
     #[test]

@@ -66,10 +66,10 @@ pub const CHECKS: &[Check] = &[
         name: "starved",
         says: "some connections were served far less than others",
         story: "With 20 answers or more per connection on average, some connection was never \
-            answered, or \
-                Jain's fairness index of the answers per connection fell below 0.5: keep-alive \
-                clients \
-                hold the workers and the others wait.",
+            answered, or Jain's fairness index of the answers per connection fell below 0.5: \
+            keep-alive clients hold the workers and the others wait. Where some connection was \
+            never answered in more than half of the blocks, fewer connections made the load than \
+            the plan asks for: there is no claim about that variant, nor against such a baseline.",
     },
     Check {
         code: "L4",
@@ -109,8 +109,11 @@ pub const CHECKS: &[Check] = &[
         code: "L8",
         name: "worker died",
         says: "a server process ended during the slice",
-        story: "A process that lived before the slice was gone after it: a crash, or recycling \
-                (MaxConnectionsPerChild). Its replacement starts cold, and that is in the number.",
+        story: "A process that served before the slice was gone after it: a crash, or recycling \
+            (MaxConnectionsPerChild). Its replacement starts cold, and that is in the number. \
+            Those serve that hold a listening socket, and members of the server (there when it \
+            was ready, or all through a slice) whose parent holds one; CGI processes that come \
+            and go do not. What began and ended within one slice is not in the count.",
     },
     Check {
         code: "L9",
@@ -157,7 +160,9 @@ pub const CHECKS: &[Check] = &[
         says: "the first slice after a start is slower than the later ones",
         story: "Over all blocks the first slice of a start was slower by over 3 % (paired t test, \
             1 %): \
-                the warm-up of the plan is too short for this variant.",
+                the warm-up of the plan is too short for this variant. First attempts at slices \
+            are compared, those that were measured again included: the repeat of a cold slice is \
+            warm. Needs two rounds and six blocks.",
     },
     Check {
         code: "W2",
@@ -167,7 +172,8 @@ pub const CHECKS: &[Check] = &[
             from where on it is settled. When that is not the beginning, the steps before differ \
             from those after in the blocks (paired t test, 0.01 %), and leaving them in moves the \
             rate by more than half of the plan's smallest effect, the warm-up was too short; the \
-            figures say how long it should be. Needs six blocks and ten answers a step.",
+            figures say how long it should be. Looks at first attempts, as W1 does. Needs six \
+            blocks and ten answers a step, 500 a slice; with less it says \"not evaluated\".",
     },
     Check {
         code: "V1",

@@ -59,12 +59,16 @@ pub struct Findings {
     pub groups: Vec<GroupFinding>,
     /// Failed checks over the whole run, by code.
     pub checks: Vec<CheckCount>,
+    /// Checks of the warm-up that have neither failed nor been passed.
+    pub not_evaluated: Vec<NotEvaluated>,
     /// Why no number of this run should be leaned on, if so.
     pub doubtful: Vec<String>,
     /// Who answered wrongly; there is no claim about them.
     pub wrong: Vec<String>,
     /// Who did not answer in some slice; there is no claim about them.
     pub silent: Vec<String>,
+    /// Who left connections without any answer in most blocks; there is no claim about them.
+    pub starved: Vec<String>,
     /// Blocks that do not count because a server failed, and why.
     pub dropped: Vec<String>,
 }
@@ -124,6 +128,8 @@ pub struct BlockPoint {
     pub block: usize,
     /// Some slice of it had no answer.
     pub silent: bool,
+    /// Connections that some slice of it left without any answer.
+    pub never_answered: u32,
     pub begin_s: f64,
     pub rps: f64,
     /// None where one of the two did not answer.
@@ -140,10 +146,31 @@ pub struct CheckCount {
     pub detail: String,
 }
 
+/// A check that what was measured does not suffice for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NotEvaluated {
+    pub code: String,
+    pub why: String,
+}
+
 impl Estimate {
     #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
+    }
+}
+
+impl Row {
+    /// Blocks in which some connection was never answered while others were.
+    #[must_use]
+    pub fn starved_blocks(&self) -> usize {
+        self.blocks.iter().filter(|point| point.never_answered > 0).count()
+    }
+
+    /// In most of its blocks: then the load was another one.
+    #[must_use]
+    pub fn is_starved(&self) -> bool {
+        2 * self.starved_blocks() > self.blocks.len()
     }
 }
 

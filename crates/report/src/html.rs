@@ -33,7 +33,7 @@ pub fn html(run: &Run, findings: &Findings) -> String {
         subtitle_items(run),
         notices(run, findings),
         when_section(run),
-        checks_section(run, findings),
+        checks_section(findings),
         machine_section(run),
         slices_section(run),
     )
@@ -281,9 +281,9 @@ fn dropped_blocks(run: &Run) -> String {
     run.dropped.iter().map(one).collect()
 }
 
-fn checks_section(run: &Run, findings: &Findings) -> String {
+fn checks_section(findings: &Findings) -> String {
     let entry = |check: &Check| {
-        let (class, count) = check_state(run, findings, check.code);
+        let (class, count) = check_state(findings, check.code);
         format!(
             "<details class=\"check {class}\" id=\"check-{code}\"><summary><b>{code}</b> {} \
              <span>{count}</span></summary><p>{}. {}</p></details>",
@@ -294,13 +294,13 @@ fn checks_section(run: &Run, findings: &Findings) -> String {
         )
     };
     let (bad, good): (Vec<_>, Vec<_>) =
-        CHECKS.iter().partition(|c| check_state(run, findings, c.code).0 == "failed");
+        CHECKS.iter().partition(|c| check_state(findings, c.code).0 == "failed");
     let all: String = bad.into_iter().chain(good).map(entry).collect();
     format!("<section><h2>Checks</h2><div class=\"checks\">{all}</div></section>\n")
 }
 
 /// Class and words: a check that nothing was measured for has not been passed.
-fn check_state(run: &Run, findings: &Findings, code: &str) -> (&'static str, String) {
+fn check_state(findings: &Findings, code: &str) -> (&'static str, String) {
     if let Some(known) = findings.checks.iter().find(|check| check.code == code) {
         return ("failed", format!("{} \u{d7}: {}", known.count, escape(&known.detail)));
     }
@@ -316,21 +316,21 @@ fn check_state(run: &Run, findings: &Findings, code: &str) -> (&'static str, Str
         )),
         "P1" => ("passed", "passed".to_owned()),
         _ if most == 0 => open("not measured: no finished block".to_owned()),
-        "W1" if run.manifest.load.rounds < 2 => open("needs two rounds a block".to_owned()),
-        "W2" if most < SETTLED_BLOCKS => open(format!("needs {SETTLED_BLOCKS} blocks")),
-        "W2" if run.blocks.iter().flat_map(|b| &b.slices).all(|s| s.pace.is_empty()) => {
-            open("not recorded in this run".to_owned())
-        }
         "D1" if most < TREND_BLOCKS => open(format!("needs {TREND_BLOCKS} blocks")),
         "D2" if most < MODES_BLOCKS => open(format!("needs {MODES_BLOCKS} blocks")),
-        _ => ("passed", "passed".to_owned()),
+        _ => findings
+            .not_evaluated
+            .iter()
+            .find(|known| known.code == code)
+            .map_or(("passed", "passed".to_owned()), |known| {
+                open(format!("not evaluated: {}", known.why))
+            }),
     }
 }
 
 /// Kendall's test cannot reach 0.1 % with fewer.
 const TREND_BLOCKS: usize = 7;
 const MODES_BLOCKS: usize = 15;
-const SETTLED_BLOCKS: usize = 6;
 
 fn is_control(row: &Row) -> bool {
     row.role == Role::Control

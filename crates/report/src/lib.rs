@@ -13,8 +13,8 @@ mod text;
 
 pub use csv::csv;
 pub use findings::{
-    BlockPoint, CheckCount, Client, CurvePoint, Estimate, Findings, GroupFinding, Response, Role,
-    Row, Verdict,
+    BlockPoint, CheckCount, Client, CurvePoint, Estimate, Findings, GroupFinding, NotEvaluated,
+    Response, Role, Row, Verdict,
 };
 pub use html::html;
 pub use json::{SCHEMA, json};

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use drom_store::{Manifest, Run};
 
 use crate::{
-    Client, Findings, GroupFinding, Role, Row, Verdict,
+    Client, Findings, GroupFinding, NotEvaluated, Role, Row, Verdict,
     catalogue::check,
     format::{ascii, interval, number_of, rate, three, time, two},
     svg::short,
@@ -123,6 +123,7 @@ pub fn warnings(run: &Run, findings: &Findings) -> Vec<String> {
         findings.doubtful.iter().map(|why| format!("DOUBTFUL RUN (AA): {why}")).collect();
     lines.extend(findings.wrong.iter().map(|who| format!("WRONG ANSWERS (L4): {who}")));
     lines.extend(findings.silent.iter().map(|who| format!("NO ANSWER (L11): {who}")));
+    lines.extend(findings.starved.iter().map(|who| format!("STARVED CONNECTIONS (L3): {who}")));
     lines.extend(findings.dropped.iter().map(|what| format!("DROPPED BLOCKS (F1): {what}")));
     let flags = run.manifest.flags.iter();
     lines.extend(flags.map(|flag| format!("{}: {}", flag.code, flag.detail)));
@@ -382,7 +383,23 @@ fn legend(findings: &Findings, style: Style) -> String {
         let line = format!("  {code} {name}: {says} (e.g. {})", failed.detail);
         out += &format!("\n{}", folded(&line, style));
     }
-    if out.is_empty() { out } else { format!("\nChecks that failed{}\n", out) }
+    if !out.is_empty() {
+        out = format!("\nChecks that failed{out}\n");
+    }
+    out + &not_evaluated(&findings.not_evaluated, style)
+}
+
+/// One line: a check that has not failed has not been passed for that.
+fn not_evaluated(checks: &[NotEvaluated], style: Style) -> String {
+    let words = |known: &NotEvaluated| {
+        let name = check(&known.code).map_or("", |check| check.name);
+        format!("{} {name}: {}", known.code, known.why)
+    };
+    if checks.is_empty() {
+        return String::new();
+    }
+    let all: Vec<String> = checks.iter().map(words).collect();
+    format!("\n{}\n", folded(&format!("Not evaluated: {}", all.join("; ")), style))
 }
 
 fn tint(column: usize, cell: &str, padded: &str, style: Style) -> String {

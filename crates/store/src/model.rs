@@ -134,6 +134,10 @@ pub struct Slice {
     pub failed: u64,
     pub in_flight: u64,
     pub connected: u32,
+    /// Connections without an answer where the others had enough to tell; 0 in runs of older
+    /// versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub never_answered: u32,
     pub status: BTreeMap<u16, u64>,
     pub errors: BTreeMap<String, u64>,
     pub bytes_read: u64,
@@ -189,4 +193,9 @@ pub struct End {
     pub failed: bool,
     pub duration_s: f64,
     pub reason: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde passes")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }

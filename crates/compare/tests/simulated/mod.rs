@@ -34,6 +34,8 @@ pub enum Fault {
     Starvation,
     ColdChild,
     Recycling,
+    /// Every worker of `b` is another one after each slice.
+    FastRecycling,
     Throttling,
     NoisyNeighbour,
     Drift,
@@ -72,6 +74,8 @@ pub struct SimWorld {
     pub alive_most: usize,
     /// Sets this flag after so many slices: a Ctrl-C.
     pub interrupt_after: Option<usize>,
+    /// A stranger is busy during the first slices of every server, which slows nothing down.
+    pub first_disturbed: bool,
     pub slices: usize,
     rng: Rng,
     /// For the steps inside slices, so that they change nothing else.
@@ -110,6 +114,7 @@ impl SimWorld {
             starts: 0,
             alive_most: 0,
             interrupt_after: None,
+            first_disturbed: false,
             slices: 0,
             rng: Rng::new(seed),
             steps: Rng::new(!seed),
@@ -191,6 +196,10 @@ impl SimWorld {
     fn disturb(&mut self, id: ServerId, outcome: &mut Outcome, seconds: f64) {
         let name = self.servers[&id].name.clone();
         let all = outcome.sent;
+        // The warm-up and the first attempt, or two attempts where there is no warm-up.
+        if self.first_disturbed && self.servers[&id].slices <= 2 {
+            self.counters.busy_s += 0.6 * seconds;
+        }
         let who = match self.fault {
             Fault::HangsSometimes => "b",
             Fault::BaselineHangs => "a",
@@ -225,6 +234,7 @@ impl SimWorld {
             }
             Fault::IdleConnections => outcome.accounted_time = outcome.connection_time.mul_f64(0.8),
             Fault::Recycling => self.servers.get_mut(&id).expect("alive").first_pid += 1,
+            Fault::FastRecycling => self.servers.get_mut(&id).expect("alive").first_pid += 2,
             Fault::Leak => self.servers.get_mut(&id).expect("alive").pss += 12_000_000,
             _ => {}
         }
@@ -290,7 +300,7 @@ impl Servers for SimWorld {
         let server = &self.servers[&server];
         let process = |pid: i32| {
             let (command, cpu_s) = (server.name.clone(), server.cpu_s / 2.0);
-            Process { pid, command, cpu_s }
+            Process { pid, parent: 1, command, cpu_s, reaped_s: 0.0, listens: true }
         };
         (0..2).map(|n| process(server.first_pid + n)).collect()
     }
