@@ -121,6 +121,7 @@ fn a_trend_is_the_median_slope_with_kendalls_p() {
     near(found.slope, 0.009_187_5);
     assert!((found.p - 0.007_487_887).abs() < 1e-6, "{found:?}");
     near(found.von_neumann, 1.134_130_087_666);
+    assert!(trend(&values[..6]).is_some() && trend(&values[..5]).is_none());
 }
 
 #[test]
@@ -140,6 +141,9 @@ fn mser_5_finds_the_cut_of_the_least_error() {
     // Nine batches and one value that fills none.
     assert_eq!(mser5(&series(0, 46)), settled(10, false));
     assert_eq!(mser5(&series(2, 46)), settled(20, true));
+    // Divided by n (n - 1) it would be 5. Four batches are the fewest.
+    assert_eq!(mser5(&series(4, 20)), settled(10, true));
+    assert_eq!(mser5(&series(4, 19)), None);
 }
 
 #[test]
@@ -152,6 +156,13 @@ fn two_modes_are_called_where_normal_values_are_in_one_case_of_1000() {
     // values one in a thousand left 0.129.
     assert_eq!(two_modes(&apart(1.8)), None);
     assert!(two_modes(&apart(2.1)).is_some());
+    assert!(two_modes(&apart(9.0)[..15]).is_some() && two_modes(&apart(9.0)[..14]).is_none());
+    // One value far off, above or below, is no mode.
+    for wild in [100.0, -100.0] {
+        let mut one = apart(0.0);
+        one[7] = wild;
+        assert_eq!(two_modes(&one), None);
+    }
     let far = two_modes(&apart(3.0)).expect("far apart");
     near(far.low, 0.118_354_221_875);
     near(far.high, 3.077_230_817_879);
