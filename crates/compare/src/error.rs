@@ -49,6 +49,8 @@ pub enum Error {
     NoBaseline { group: String, baseline: String, reason: String },
     #[error("the load on `{variant}` could not be run: {reason}")]
     Load { variant: String, reason: String },
+    #[error(transparent)]
+    Connections(drom_load::Error),
     #[error("`{variant}`: {reason}")]
     Ended { variant: String, reason: String },
     #[error(transparent)]

@@ -8,6 +8,7 @@ mod answers;
 pub mod checks;
 mod error;
 mod failures;
+mod here;
 mod place;
 mod plan;
 mod preview;

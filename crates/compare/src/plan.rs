@@ -411,6 +411,9 @@ impl Written {
             let message = format!("effect = {} must lie between 0 and 1", self.effect);
             return wrong(&["effect"], message);
         }
+        if self.budget.0 <= 0.0 {
+            return wrong(&["budget"], "budget = 0 leaves no time to measure".to_owned());
+        }
         if self.blocks.min < BLOCKS_MIN || self.blocks.max < self.blocks.min {
             let message = format!("blocks: min is {BLOCKS_MIN} or more, max not below min");
             return wrong(&["blocks"], message);

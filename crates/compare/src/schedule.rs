@@ -203,7 +203,8 @@ impl Experiment<'_> {
         if machine.total_s <= 0.0 || share <= 0.05 {
             return Vec::new();
         }
-        vec![checks::flag("P1", format!("{:.0} % of the machine is busy already", 100.0 * share))]
+        let busy = drom_report::format::percent_over(share);
+        vec![checks::flag("P1", format!("{busy} % of the machine is busy already"))]
     }
 
     fn measure_ceiling(&mut self, connections: u32, body_bytes: u64) -> Result<(), Error> {
@@ -655,7 +656,7 @@ fn skip_missing(groups: &mut [Group], sink: &mut dyn Sink) -> Result<Vec<Skipped
 }
 
 /// A file by its path, or a program in `PATH` (and where Debian keeps daemons).
-fn is_there(what: &str) -> bool {
+pub(crate) fn is_there(what: &str) -> bool {
     if what.contains('/') {
         return std::path::Path::new(what).exists();
     }

@@ -5,11 +5,30 @@
 use std::{
     fmt::Display,
     io::{self, Write},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
-/// A line of news or an error, on standard error.
+/// The caller closed standard output (`>&-`).
+static NO_STDOUT: AtomicBool = AtomicBool::new(false);
+
+/// Runs before `main`: on its way there the standard library opens `/dev/null` in place of what is
+/// closed, and from then on every word would seem to arrive.
+// SAFETY: the loader calls every address in this section as a C function, once, before `main`;
+// this is one, and it neither needs the library's runtime nor unwinds.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK: extern "C" fn() = look_at_stdout;
+
+extern "C" fn look_at_stdout() {
+    // SAFETY: asks for a descriptor's flags and changes nothing.
+    let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
+    NO_STDOUT.store(flags == -1, Ordering::Relaxed);
+}
+
+/// A line of news or an error, on standard error. Others' words are in it (a server's last ones, a
+/// file's name): they command no terminal.
 pub fn line(words: impl Display) {
-    part(format!("{words}\n"));
+    part(format!("{}\n", drom_report::format::plain_lines(&words.to_string())));
 }
 
 /// The same without the line's end.
@@ -39,6 +58,9 @@ pub fn has_utf8() -> bool {
 
 /// A result, on standard output. A reader that went away (`| head`) is no error.
 pub fn result(text: &str) -> io::Result<()> {
+    if NO_STDOUT.load(Ordering::Relaxed) {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),

@@ -73,7 +73,9 @@ fn a_run_is_measured_kept_and_rendered_to_the_same_bytes() {
     assert!(left_behind(folder.path()).is_empty(), "{:?}", left_behind(folder.path()));
 
     let list = drom(folder.path(), &["report"]).output().expect("runs").stdout;
-    let name = String::from_utf8_lossy(&list).split_whitespace().next().expect("a run").to_owned();
+    let list = String::from_utf8_lossy(&list).into_owned();
+    let line = list.lines().nth(1).expect("a run below the head");
+    let name = line.split_whitespace().next().expect("its name").to_owned();
     let again = folder.path().join("again.html");
     let rendered = drom(folder.path(), &["report", &name, "--html", &again.display().to_string()]);
     assert!({ rendered }.output().expect("runs").status.success());

@@ -57,6 +57,25 @@ fn every_verb_ends_with_its_own_status_when_nobody_hears_it() {
 }
 
 #[test]
+fn a_result_that_nobody_can_get_is_a_failure() {
+    let folder = tempfile::tempdir().expect("scratch");
+    let root = folder.path().display().to_string();
+    let plan = answering::plan(folder.path(), 6);
+    let cases: [&[&str]; 2] = [&["report", "--root", &root], &["compare", "--preview", &plan]];
+    for args in cases {
+        let said = drom(args).stdout(full()).status().expect("runs");
+        assert_eq!(said.code(), Some(1), "{args:?} to a full disk");
+        let shell = "exec \"$0\" \"$@\" >&-";
+        let mut closed = Command::new("sh");
+        closed.args(["-c", shell, env!("CARGO_BIN_EXE_drom")]).args(args);
+        let ended = closed.output().expect("runs");
+        let news = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(1), "{args:?} to a closed descriptor: {news}");
+        assert!(news.contains("standard output"), "{news}");
+    }
+}
+
+#[test]
 fn a_server_serves_though_its_first_line_cannot_be_written() {
     let folder = tempfile::tempdir().expect("scratch");
     fs::write(folder.path().join("a.txt"), "here").expect("written");

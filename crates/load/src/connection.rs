@@ -120,16 +120,22 @@ pub fn connect(address: SocketAddr, one_segment: bool) -> io::Result<TcpStream> 
     }
 }
 
-/// Makes room for `wanted` descriptors: raises the soft limit as far as the hard one allows.
-pub fn ensure_descriptors(wanted: u64) -> Result<(), crate::Error> {
+/// Whether `wanted` descriptors are within the hard limit.
+pub fn check_descriptors(wanted: u64) -> Result<libc::rlimit, crate::Error> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid, exclusively owned rlimit.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    if limit.rlim_cur >= wanted {
-        return Ok(());
-    }
     if limit.rlim_max < wanted {
         return Err(crate::Error::Descriptors { wanted, limit: limit.rlim_max });
+    }
+    Ok(limit)
+}
+
+/// Makes room for `wanted` descriptors: raises the soft limit as far as the hard one allows.
+pub fn ensure_descriptors(wanted: u64) -> Result<(), crate::Error> {
+    let mut limit = check_descriptors(wanted)?;
+    if limit.rlim_cur >= wanted {
+        return Ok(());
     }
     limit.rlim_cur = wanted;
     // SAFETY: `limit` is a valid rlimit; raising a soft limit within the hard one is always

@@ -9,7 +9,10 @@ use crate::fault::Fault;
 
 /// Longest head that is read; Apache and nginx send at most 8 KiB by default.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
-const HEADERS_MAX: usize = 256;
+/// Fields that a head has room for on the usual way; one with more takes a way of its own.
+const FIELDS_USUAL: usize = 128;
+/// As many as fit at all: the shortest is `a:` and its line end.
+const FIELDS_MAX: usize = HEAD_BYTES_MAX / 4;
 /// A longer head is parsed each time: copying it would cost more than it saves.
 const KNOWN_BYTES_MAX: usize = 2 * 1024;
 const PREFIX: &[u8] = b"HTTP/1.";
@@ -93,14 +96,34 @@ fn head_length(bytes: &[u8]) -> Result<Option<usize>, Fault> {
 }
 
 fn parse_whole(bytes: &[u8], request_is_head: bool) -> Result<Head, Fault> {
-    let mut storage = [const { std::mem::MaybeUninit::uninit() }; HEADERS_MAX];
+    parse_with::<FIELDS_USUAL>(bytes, request_is_head)
+        .or_else(|| parse_crowded(bytes, request_is_head))
+        .unwrap_or(Err(Fault::BadHead))
+}
+
+/// Half a megabyte of stack that most runs never touch; a heap would be asked for each answer.
+#[cold]
+#[inline(never)]
+fn parse_crowded(bytes: &[u8], request_is_head: bool) -> Option<Result<Head, Fault>> {
+    parse_with::<FIELDS_MAX>(bytes, request_is_head)
+}
+
+/// `None`: there are more than `N` fields.
+fn parse_with<const N: usize>(bytes: &[u8], request_is_head: bool) -> Option<Result<Head, Fault>> {
+    let mut storage = [const { std::mem::MaybeUninit::uninit() }; N];
     let mut answer = httparse::Response::new(&mut []);
-    let config = httparse::ParserConfig::default();
-    let parsed = config.parse_response_with_uninit_headers(&mut answer, bytes, &mut storage);
-    match parsed.map_err(|_| Fault::BadHead)? {
-        httparse::Status::Complete(length) if length == bytes.len() => {}
-        _ => return Err(Fault::BadHead),
+    let mut config = httparse::ParserConfig::default();
+    // RFC 9112, 5.2: a user agent reads a folded line as a space.
+    config.allow_obsolete_multiline_headers_in_responses(true);
+    match config.parse_response_with_uninit_headers(&mut answer, bytes, &mut storage) {
+        Ok(httparse::Status::Complete(length)) if length == bytes.len() => {}
+        Err(httparse::Error::TooManyHeaders) => return None,
+        _ => return Some(Err(Fault::BadHead)),
     }
+    Some(judge(&answer, request_is_head))
+}
+
+fn judge(answer: &httparse::Response<'_, '_>, request_is_head: bool) -> Result<Head, Fault> {
     let status = answer.code.filter(|code| *code >= 100).ok_or(Fault::BadHead)?;
     if status == 101 {
         return Err(Fault::Upgraded);
@@ -139,6 +162,8 @@ impl Fields {
     }
 
     fn take_length(&mut self, value: &[u8]) -> Result<(), Fault> {
+        // What is left of a line that was folded before or after the number.
+        let value = value.trim_ascii();
         if self.length.is_some() || value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
             return Err(Fault::BadLength);
         }
@@ -263,11 +288,42 @@ mod tests {
         assert_eq!(fault("HTTP/1.1 200 OK\n"), Fault::BareLineFeed);
         assert_eq!(fault("HTTP/1.1 200 OK\r\nA: b\nC: d\r\n\r\n"), Fault::BareLineFeed);
         assert_eq!(fault("HTTP/1.1 200 OK\r\nA : b\r\n\r\n"), Fault::BadHead);
-        assert_eq!(fault("HTTP/1.1 200 OK\r\nA: b\r\n folded\r\n\r\n"), Fault::BadHead);
         assert_eq!(fault("HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n"), Fault::BadHead);
         assert_eq!(fault("HTTP/1.1 099 No\r\n\r\n"), Fault::BadHead);
         assert_eq!(fault("HTTP/1.1 20 No\r\n\r\n"), Fault::BadHead);
         assert_eq!(fault("HTTP/1.1 101 Switch\r\n\r\n"), Fault::Upgraded);
+    }
+
+    #[test]
+    fn fields_are_as_many_as_the_head_has_room_for() {
+        let with = |count: usize| {
+            let fields: String = (0..count).map(|n| format!("X-{n}: a\r\n")).collect();
+            parse(&format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 5\r\n\r\n"))
+        };
+        for count in [126, 127, 128, 129, 300, 5_000] {
+            let (head, _) = with(count).expect("a good head").expect("a whole head");
+            assert_eq!(head.framing, Framing::Length(5), "{count}");
+        }
+        assert_eq!(with(10_000), Err(Fault::HeadTooLong));
+        let shortest = "a:\r\n".repeat((HEAD_BYTES_MAX - 20) / 4);
+        let crowded = format!("HTTP/1.1 200 OK\r\n{shortest}\r\n");
+        assert_eq!(head(&crowded).framing, Framing::UntilClose);
+        let bad_at_the_end = format!("HTTP/1.1 200 OK\r\n{}A : b\r\n\r\n", "a:\r\n".repeat(300));
+        assert_eq!(fault(&bad_at_the_end), Fault::BadHead);
+    }
+
+    #[test]
+    fn a_folded_line_is_a_space() {
+        let of = |fields: &str| parse(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n"));
+        let framing = |fields: &str| of(fields).expect("good").expect("whole").0.framing;
+        assert_eq!(framing("A: b\r\n c\r\n\td\r\nContent-Length: 5\r\n"), Framing::Length(5));
+        assert_eq!(framing("Content-Length:\r\n 5\r\n"), Framing::Length(5));
+        assert_eq!(framing("Transfer-Encoding: gzip,\r\n\tchunked\r\n"), Framing::Chunked);
+        assert_eq!(of("Content-Length: 1\r\n 2\r\n"), Err(Fault::BadLength));
+        assert_eq!(of("Transfer-Encoding: chun\r\n ked\r\n"), Err(Fault::BadTransferCoding));
+        assert_eq!(of(" A: b\r\nContent-Length: 5\r\n"), Err(Fault::BadHead), "nothing to fold");
+        // A field that only looks like one is a part of the line before.
+        assert_eq!(framing("A: b\r\n Content-Length: 5\r\n"), Framing::UntilClose);
     }
 
     #[test]

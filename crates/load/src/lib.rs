@@ -28,7 +28,7 @@ pub use error::Error;
 pub use null_server::{NullServer, measure_ceiling, null_server};
 pub use outcome::{BadBody, ErrorKind, Latency, Outcome};
 pub use plan::{ExpectedBody, Plan, Stop, Target};
-pub use run::{ENGINE, Progress, run};
+pub use run::{ENGINE, Progress, check_connections, run};
 pub use verdict::{Verdict as ClientVerdict, client_limited};
 
 /// The sans-I/O protocol core: bytes in, events out.

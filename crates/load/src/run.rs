@@ -12,7 +12,7 @@ use std::{
 use drom_observe::clock::monotonic_ns;
 
 use crate::{
-    connection::{ensure_descriptors, to_ns},
+    connection::{check_descriptors, ensure_descriptors, to_ns},
     error::Error,
     outcome::Outcome,
     pace::{self, Mark},
@@ -49,7 +49,7 @@ pub fn run(
     plan.check()?;
     let request = request::build(plan)?;
     let connections = plan.connections_used();
-    ensure_descriptors(u64::from(connections) + DESCRIPTORS_BESIDE)?;
+    ensure_descriptors(descriptors(connections))?;
     let threads = plan.threads.min(connections);
     let (abort, start_ns) = (AtomicBool::new(false), monotonic_ns());
     let lives: Vec<Live> = (0..threads).map(|_| Live::default()).collect();
@@ -84,6 +84,15 @@ pub fn run(
 }
 
 type Handle<'scope> = ScopedJoinHandle<'scope, Result<Report, Error>>;
+
+/// Whether the system allows so many connections at once; nothing is opened for it.
+pub fn check_connections(connections: u32) -> Result<(), Error> {
+    check_descriptors(descriptors(connections)).map(drop)
+}
+
+fn descriptors(connections: u32) -> u64 {
+    u64::from(connections) + DESCRIPTORS_BESIDE
+}
 
 /// The sender goes away with the thread, however that ends: the coordinator needs no other sign.
 fn work_and_tell(orders: &Orders<'_>, _done: Sender<()>) -> Result<Report, Error> {

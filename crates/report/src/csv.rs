@@ -3,6 +3,8 @@
 
 use drom_store::{Block, Run, Slice};
 
+use crate::format::plain;
+
 const COLUMNS: &str = "run,group,block,round,position,attempt,used,variant,slice,begin_s,duration_s,\
     sent,ok,failed,in_flight,connected,rps,mean_ms,p50_ms,p99_ms,server_cpu_s,\
     server_cpu_us_per_request,client_cpu_s,workers,worker_pss_bytes,tree_pss_bytes,steal_s,\
@@ -58,12 +60,13 @@ fn row(run: &Run, block: &Block, slice: &Slice) -> Vec<String> {
     ]
 }
 
-/// RFC 4180.
+/// RFC 4180, on one line.
 pub fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
+    let text = plain(text);
+    if text.contains([',', '"']) {
         return format!("\"{}\"", text.replace('"', "\"\""));
     }
-    text.to_owned()
+    text
 }
 
 #[cfg(test)]

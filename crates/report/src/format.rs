@@ -91,6 +91,53 @@ pub fn ms(value: f64) -> String {
     }
 }
 
+/// One line of a text that others wrote: what could command a terminal or turn its letters around
+/// is shown as its number.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\n' | '\t' => out.push(' '),
+            letter if is_command(letter) => out.extend(letter.escape_unicode()),
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+/// The same for words of several lines.
+#[must_use]
+pub fn plain_lines(text: &str) -> String {
+    text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a terminal does something for this letter instead of showing it.
+pub(crate) fn is_command(letter: char) -> bool {
+    let turns = ['\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+    letter.is_control() || turns.iter().any(|range| range.contains(&letter))
+}
+
+/// The same for Markdown, where signs mean something, too.
+#[must_use]
+pub fn markdown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in plain(text).chars() {
+        if "\\`*_<>|[]#~&".contains(letter) {
+            out.push('\\');
+        }
+        out.push(letter);
+    }
+    out
+}
+
+/// A share in percent that lies over a limit, with digits enough to show that it does.
+#[must_use]
+pub fn percent_over(share: f64) -> String {
+    let tenths = (1_000.0 * share).ceil() / 10.0;
+    if tenths < 10.0 { format!("{tenths:.1}") } else { format!("{tenths:.0}") }
+}
+
 /// Without the signs that a terminal of an old locale cannot show.
 #[must_use]
 pub fn ascii(text: &str) -> String {
@@ -124,6 +171,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_others_wrote_commands_nothing() {
+        assert_eq!(plain("a\u{1b}[2J\tb\u{202e}\n\u{9b}c\r"), r"a\u{1b}[2J b\u{202e} \u{9b}c\u{d}");
+        assert_eq!(plain("gr\u{fc}n \u{d7} 3"), "gr\u{fc}n \u{d7} 3");
+        assert_eq!(plain_lines("a\r\nb"), "a\\u{d}\nb");
+        assert_eq!(markdown("a|b <i>*c*</i> d_e"), r"a\|b \<i\>\*c\*\</i\> d\_e");
+    }
+
+    #[test]
     fn digits_are_sensible() {
         let threes = [(1234.5, "1,235"), (45.64, "45.6"), (7.891, "7.89"), (0.01234, "0.0123")];
         threes.iter().for_each(|(value, text)| assert_eq!(three(*value), *text));
@@ -138,5 +193,6 @@ mod tests {
         assert_eq!(time(185.0), "3 min 5 s");
         assert_eq!(time(59.8), "1 min");
         assert_eq!(ms(0.31), "310 \u{b5}s");
+        assert_eq!([0.050_01, 0.0512, 0.2, 0.996].map(percent_over), ["5.1", "5.2", "20", "100"]);
     }
 }

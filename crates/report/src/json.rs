@@ -3,7 +3,7 @@
 use drom_store::Run;
 use serde_json::{Value, json};
 
-use crate::Findings;
+use crate::{Findings, format::is_command};
 
 /// Version of this output; a key is never given another meaning under the same number.
 pub const SCHEMA: &str = "drom.compare/1";
@@ -18,7 +18,22 @@ pub fn json(run: &Run, findings: &Findings) -> String {
         "blocks": run.blocks.len(),
         "findings": findings,
     });
-    let mut text = serde_json::to_string_pretty(&value).expect("plain data is always JSON");
-    text.push('\n');
-    text
+    pretty(&value)
+}
+
+/// JSON for people, too: what could command their terminal stands there as its number.
+#[must_use]
+pub fn pretty(value: &Value) -> String {
+    let text = serde_json::to_string_pretty(value).expect("plain data is always JSON");
+    let mut out = String::with_capacity(text.len() + 1);
+    for letter in text.chars() {
+        // The lines are our own; all others stand in strings.
+        if letter != '\n' && is_command(letter) {
+            out += &format!("\\u{:04x}", u32::from(letter));
+        } else {
+            out.push(letter);
+        }
+    }
+    out.push('\n');
+    out
 }

@@ -17,5 +17,5 @@ pub use findings::{
     Response, Role, Row, Verdict,
 };
 pub use html::html;
-pub use json::{SCHEMA, json};
+pub use json::{SCHEMA, json, pretty};
 pub use text::{Style, broken, fold, markdown, text};

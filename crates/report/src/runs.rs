@@ -3,7 +3,7 @@
 use drom_store::{Error, Listed, utc};
 use serde_json::{Value, json};
 
-use crate::csv::quoted;
+use crate::{csv::quoted, format::markdown as escaped, json::pretty};
 
 /// Version of the list; a key is never given another meaning under the same number.
 pub const SCHEMA: &str = "drom.runs/1";
@@ -39,7 +39,7 @@ pub fn json(runs: &[Listed], damaged: &[Error]) -> String {
     let runs: Vec<Value> = runs.iter().map(one).collect();
     let damaged: Vec<String> = damaged.iter().map(ToString::to_string).collect();
     let value = json!({ "schema": SCHEMA, "runs": runs, "damaged": damaged });
-    serde_json::to_string_pretty(&value).expect("plain data is always JSON") + "\n"
+    pretty(&value)
 }
 
 const COLUMNS: [&str; 8] =
@@ -67,7 +67,6 @@ pub fn csv(runs: &[Listed]) -> String {
 #[must_use]
 pub fn markdown(runs: &[Listed]) -> String {
     let line = |cells: [String; 8]| format!("| {} |\n", cells.join(" | "));
-    let plain = |cell: String| cell.replace('|', "\\|").replace('\n', " ");
     let head = line(COLUMNS.map(str::to_owned)) + "|---|---|---|--:|--:|---|--:|---|\n";
-    head + &runs.iter().map(|run| line(cells(run).map(plain))).collect::<String>()
+    head + &runs.iter().map(|run| line(cells(run).map(|cell| escaped(&cell)))).collect::<String>()
 }

@@ -7,7 +7,7 @@ use drom_store::{Manifest, Run};
 use crate::{
     Client, Findings, GroupFinding, NotEvaluated, Role, Row, Verdict,
     catalogue::check,
-    format::{ascii, interval, number_of, rate, three, time, two},
+    format::{ascii, interval, markdown as escaped, number_of, plain, rate, three, time, two},
     svg::short,
 };
 
@@ -34,31 +34,44 @@ pub fn text(run: &Run, findings: &Findings, style: Style) -> String {
     for line in warnings(run, findings) {
         out += &format!("{}\n", paint(&folded(&format!("! {line}"), style), "33", style));
     }
+    let listed = |lines: Vec<String>| -> String {
+        let folded = |line: &String| folded(&format!("  {line}"), style) + "\n";
+        lines.iter().map(folded).collect()
+    };
     for group in &findings.groups {
-        let heading = folded(&heading(group, manifest), style);
-        out += &format!("\n{}\n", heading.replacen(&group.name, &bold(&group.name, style), 1));
+        let (heading, name) = (folded(&heading(group, manifest), style), plain(&group.name));
+        out += &format!("\n{}\n", heading.replacen(&name, &bold(&name, style), 1));
         out += &table(group, style);
-        out += &undecided(group, style);
+        out += &part("\n", &listed(undecided(group)));
     }
-    out += &legend(findings, style);
+    out += &part("\nChecks that failed\n", &listed(legend(findings)));
+    if let Some(line) = not_evaluated(&findings.not_evaluated) {
+        out += &format!("\n{}\n", folded(&line, style));
+    }
     if style.ascii { ascii(&out) } else { out }
 }
 
 /// The same tables for a page in Markdown.
 #[must_use]
 pub fn markdown(run: &Run, findings: &Findings) -> String {
-    let mut out = format!("# {}\n\n{}\n", run.manifest.title, subtitle(run));
+    let mut out = format!("# {}\n\n{}\n", escaped(&run.manifest.title), escaped(&subtitle(run)));
     for line in warnings(run, findings) {
-        out += &format!("\n**{line}**\n");
+        out += &format!("\n**{}**\n", escaped(&line));
     }
+    let listed = |lines: Vec<String>| -> String {
+        lines.iter().map(|line| format!("- {}\n", escaped(line))).collect()
+    };
     for group in &findings.groups {
-        out += &format!("\n## {}\n\n", heading(group, &run.manifest));
-        let cells = group.rows.iter().map(|row| cells(group, row));
+        out += &format!("\n## {}\n\n", escaped(&heading(group, &run.manifest)));
+        let cells = group.rows.iter().map(|row| cells(group, row).map(|cell| escaped(&cell)));
         out += &format!("| {} |\n|---|--:|--:|---|--:|--:|---|\n", HEAD.join(" | "));
         cells.for_each(|cells| out += &format!("| {} |\n", cells.join(" | ")));
-        out += &undecided(group, Style::PLAIN);
+        out += &part("\n", &listed(undecided(group)));
     }
-    out += &legend(findings, Style::PLAIN).replace("\n  ", "\n- ");
+    out += &part("\n## Checks that failed\n\n", &listed(legend(findings)));
+    if let Some(line) = not_evaluated(&findings.not_evaluated) {
+        out += &format!("\n{}\n", escaped(&line));
+    }
     out
 }
 
@@ -169,7 +182,7 @@ fn heading(group: &GroupFinding, manifest: &Manifest) -> String {
 /// One table, or several below each other where the terminal is too narrow for one.
 fn table(group: &GroupFinding, style: Style) -> String {
     let mut lines = vec![HEAD.map(str::to_owned)];
-    lines.extend(group.rows.iter().map(|row| cells(group, row)));
+    lines.extend(group.rows.iter().map(|row| cells(group, row).map(|cell| plain(&cell))));
     if style.ascii {
         lines.iter_mut().flatten().for_each(|cell| *cell = ascii(cell));
     }
@@ -233,23 +246,28 @@ fn cells(group: &GroupFinding, row: &Row) -> [String; 7] {
 pub const HANGS_OR_SLOW: &str = "it hangs, or the slice is too short for it";
 
 /// What would decide the open ones.
-fn undecided(group: &GroupFinding, style: Style) -> String {
+fn undecided(group: &GroupFinding) -> Vec<String> {
     let hint = |row: &Row| {
-        let line = match row.verdict {
-            Some(Verdict::NoClaim { because }) => format!("  no claim: {}, {because}", row.variant),
+        Some(match row.verdict {
+            Some(Verdict::NoClaim { because }) => format!("no claim: {}, {because}", row.variant),
             Some(verdict @ Verdict::NoAnswer { .. }) => {
-                format!("  no claim: {}, {verdict}; {HANGS_OR_SLOW}", row.variant)
+                format!("no claim: {}, {verdict}; {HANGS_OR_SLOW}", row.variant)
             }
-            _ => format!("  undecided: {}, {}", row.variant, hint(row)?),
-        };
-        Some(folded(&line, style) + "\n")
+            _ => format!("undecided: {}, {}", row.variant, hint(row)?),
+        })
     };
-    let hints: String = group.rows.iter().filter_map(hint).collect();
-    if hints.is_empty() { hints } else { format!("\n{hints}") }
+    group.rows.iter().filter_map(hint).collect()
 }
 
+/// Lines with their head, or nothing at all.
+fn part(head: &str, lines: &str) -> String {
+    if lines.is_empty() { String::new() } else { format!("{head}{lines}") }
+}
+
+/// What a run's own words must not do to the terminal they do not do from here on.
 fn folded(text: &str, style: Style) -> String {
-    style.width.map_or_else(|| text.to_owned(), |width| fold(text, width))
+    let text = plain(text);
+    style.width.map_or_else(|| text.clone(), |width| fold(&text, width))
 }
 
 /// Lines of at most this width, broken between words; what follows is indented.
@@ -367,39 +385,31 @@ pub fn rate_words(row: &Row) -> String {
     format!("{}{}", if row.client > Client::Free { "\u{2265} " } else { "" }, rate(row.rps.value))
 }
 
-fn legend(findings: &Findings, style: Style) -> String {
-    let mut out = String::new();
+fn legend(findings: &Findings) -> Vec<String> {
+    let mut lines = Vec::new();
     let robust = findings.groups.iter().flat_map(|g| g.rows.iter().map(move |row| (g, row)));
     for (group, row) in robust {
         if let Some(estimate) = row.robust_ratio {
             let (words, group, who) = (interval(estimate), &group.name, &row.variant);
-            let line = format!("  heavy tail: {group} {who}: Hodges-Lehmann gives {words}");
-            out += &format!("\n{}", folded(&line, style));
+            lines.push(format!("heavy tail: {group} {who}: Hodges-Lehmann gives {words}"));
         }
     }
     for failed in &findings.checks {
         let Some(check) = check(&failed.code) else { continue };
         let (code, name, says) = (check.code, check.name, check.says);
-        let line = format!("  {code} {name}: {says} (e.g. {})", failed.detail);
-        out += &format!("\n{}", folded(&line, style));
+        lines.push(format!("{code} {name}: {says} (e.g. {})", failed.detail));
     }
-    if !out.is_empty() {
-        out = format!("\nChecks that failed{out}\n");
-    }
-    out + &not_evaluated(&findings.not_evaluated, style)
+    lines
 }
 
 /// One line: a check that has not failed has not been passed for that.
-fn not_evaluated(checks: &[NotEvaluated], style: Style) -> String {
+fn not_evaluated(checks: &[NotEvaluated]) -> Option<String> {
     let words = |known: &NotEvaluated| {
         let name = check(&known.code).map_or("", |check| check.name);
         format!("{} {name}: {}", known.code, known.why)
     };
-    if checks.is_empty() {
-        return String::new();
-    }
     let all: Vec<String> = checks.iter().map(words).collect();
-    format!("\n{}\n", folded(&format!("Not evaluated: {}", all.join("; ")), style))
+    (!all.is_empty()).then(|| format!("Not evaluated: {}", all.join("; ")))
 }
 
 fn tint(column: usize, cell: &str, padded: &str, style: Style) -> String {

@@ -230,15 +230,9 @@ impl Master {
             Ok(Some(pid)) => self.spawner = pid,
             Ok(None) => {
                 self.forget_as_child();
-                sys::reset_signals();
+                sys::reset_signals_but(&sys::FOR_THE_MASTER);
                 let ours = [&setup.jobs, &setup.to_jobs, &setup.lifeline];
                 sys::close_all_except(&ours.map(AsRawFd::as_raw_fd));
-                // SAFETY: the master decides what a terminal's signals mean.
-                unsafe {
-                    libc::signal(libc::SIGINT, libc::SIG_IGN);
-                    libc::signal(libc::SIGHUP, libc::SIG_IGN);
-                    libc::signal(libc::SIGUSR1, libc::SIG_IGN);
-                }
                 let allowed = user.is_none_or(|u| sys::become_user(&u).is_ok());
                 if allowed {
                     cgi::spawner::run(setup);

@@ -428,16 +428,27 @@ pub fn next_signal(fd: RawFd) -> Option<i32> {
 
 /// Signals as a program finds them at its start: nothing blocked, default actions.
 pub fn reset_signals() {
-    // SAFETY: SIG_DFL is a valid action for each of these.
-    unsafe {
-        for signal in 1..32 {
-            if signal != libc::SIGKILL && signal != libc::SIGSTOP {
-                libc::signal(signal, libc::SIG_DFL);
-            }
+    reset_signals_but(&[]);
+}
+
+/// These are ignored, without a moment in between in which they would end the process.
+pub fn reset_signals_but(ignored: &[i32]) {
+    for signal in 1..32 {
+        if signal != libc::SIGKILL && signal != libc::SIGSTOP {
+            set_signal(signal, ignored.contains(&signal));
         }
     }
     unblock_signals();
 }
+
+/// Ignored, or its usual action.
+pub fn set_signal(signal: i32, is_ignored: bool) {
+    // SAFETY: both are valid actions for every signal and need no handler.
+    unsafe { libc::signal(signal, if is_ignored { libc::SIG_IGN } else { libc::SIG_DFL }) };
+}
+
+/// Sent to every process of the server, they are for the master alone to understand.
+pub const FOR_THE_MASTER: [i32; 3] = [libc::SIGINT, libc::SIGHUP, libc::SIGUSR1];
 
 /// The end of children is heard of from now on. Returns what was to happen instead.
 pub fn reset_child_signal() -> libc::sigaction {

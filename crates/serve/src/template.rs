@@ -139,20 +139,14 @@ pub fn run(
     inherited: Inherited,
     master: OwnedFd,
 ) -> i32 {
-    sys::reset_signals();
+    sys::reset_signals_but(&sys::FOR_THE_MASTER);
     // Start-up code that does not end hears nothing of the lifeline.
     sys::die_with_parent(libc::SIGKILL);
     if sys::parent() != inherited.master {
         return 1;
     }
-    // SAFETY: ignoring terminal signals needs no handler: the master decides what they mean.
-    unsafe {
-        libc::signal(libc::SIGINT, libc::SIG_IGN);
-        libc::signal(libc::SIGHUP, libc::SIG_IGN);
-        libc::signal(libc::SIGUSR1, libc::SIG_IGN);
-        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
-        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-    }
+    sys::set_signal(libc::SIGPIPE, true);
+    sys::set_signal(libc::SIGXFSZ, true);
     let perl = match load(site, &master) {
         Ok(perl) => perl,
         Err(text) => {
@@ -204,7 +198,8 @@ fn fork_workers(
             Ok(None) => {
                 drop(master);
                 drop(signals);
-                sys::reset_signals();
+                // Until it has handlers of its own.
+                sys::reset_signals_but(&sys::FOR_THE_MASTER);
                 sys::set_child_signal(&loaded.on_child);
                 return become_worker(site, inherited, slot, primary, loaded.perl.take());
             }

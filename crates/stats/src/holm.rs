@@ -24,6 +24,8 @@ mod tests {
         // R: p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.05), "holm") and an unsorted one.
         assert_close(&holm(&[0.01, 0.02, 0.03, 0.04, 0.05]), &[0.05, 0.08, 0.09, 0.09, 0.09]);
         assert_close(&holm(&[0.04, 0.001, 0.6]), &[0.08, 0.003, 0.6]);
+        assert_close(&holm(&[0.7, 0.4, 0.02]), &[0.8, 0.8, 0.06]);
+        assert_close(&holm(&[0.6, 0.7]), &[1.0, 1.0]);
         assert!(holm(&[]).is_empty());
     }
 

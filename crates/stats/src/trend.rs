@@ -1,7 +1,7 @@
 //! Drift over the blocks of a run: Theil-Sen's slope (robust) with Kendall's test of it, and von
 //! Neumann's ratio of successive differences.
 
-use crate::{mean, sd};
+use crate::{mean, median_of_sorted, sd};
 
 /// How a series moves with its index.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,7 +29,7 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
         }
     }
     slopes.sort_by(f64::total_cmp);
-    let slope = slopes[slopes.len() / 2];
+    let slope = median_of_sorted(&slopes);
     Some(Trend { slope, p: kendall_p(s, values.len()), von_neumann: von_neumann(values) })
 }
 

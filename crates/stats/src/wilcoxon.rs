@@ -89,6 +89,9 @@ mod tests {
         assert!(hodges_lehmann(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.95).is_none());
         let six = hodges_lehmann(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 0.95).expect("six do");
         assert_eq!((six.estimate.interval.low, six.estimate.interval.high), (1.0, 6.0));
+        // Its exact confidence is 1 - 2 / 64, and that may be asked for.
+        let six = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        assert!(hodges_lehmann(&six, 0.968_75).is_some());
     }
 
     #[test]

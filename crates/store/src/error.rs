@@ -19,4 +19,6 @@ pub enum Error {
     Ambiguous { name: String, matches: String },
     #[error("{path} exists already; a finished run is never overwritten: choose another --out")]
     Exists { path: PathBuf },
+    #[error("{path} is not empty; a run has a folder of its own: choose another --out")]
+    NotEmpty { path: PathBuf },
 }

@@ -92,11 +92,15 @@ impl Writer {
         Ok(made)
     }
 
-    /// The folder may exist but must hold no run.
+    /// The same for a folder that is to be the run's own.
+    pub fn check_own(folder: &Path) -> Result<Made, Error> {
+        vacant(folder)?;
+        Self::check(folder)
+    }
+
+    /// The folder may exist but must be empty.
     pub fn create(folder: &Path, manifest: &Manifest) -> Result<Self, Error> {
-        if folder.join("manifest.json").exists() {
-            return Err(Error::Exists { path: folder.to_owned() });
-        }
+        vacant(folder)?;
         let histograms = folder.join("latency");
         fs::create_dir_all(&histograms).map_err(|e| write_error(&histograms, e))?;
         write_json(&folder.join("manifest.json"), manifest)?;
@@ -161,18 +165,21 @@ impl Run {
         if path.join("manifest.json").exists() {
             return Self::open(path);
         }
+        if Path::new(name).components().count() == 1 && is_run(&root.join(name)) {
+            return Self::open(&root.join(name));
+        }
         let named: Vec<Listed> = read_all(root, listed)?
             .0
             .into_iter()
             .filter(|run| run.name.starts_with(name))
             .collect();
         match &named[..] {
-            [] => Err(Error::NoSuchRun { name: name.to_owned(), root: root.to_owned() }),
-            [one] => Self::open(&one.folder),
-            several => match several.iter().find(|run| run.name == name) {
-                Some(exact) => Self::open(&exact.folder),
-                None => Err(ambiguous(name, several)),
+            [] => match damaged(root, name) {
+                Some(folder) => Self::open(&folder),
+                None => Err(Error::NoSuchRun { name: name.to_owned(), root: root.to_owned() }),
             },
+            [one] => Self::open(&one.folder),
+            several => Err(ambiguous(name, several)),
         }
     }
 
@@ -241,6 +248,18 @@ pub fn earlier(root: &Path, plan: &str, most: usize) -> Vec<(Manifest, Vec<Block
     let of_plan = runs.into_iter().rev().filter(|run| run.manifest.name == plan);
     let with_blocks = |run: Listed| Some((run.manifest, read_blocks(&run.folder).ok()?.0));
     of_plan.filter_map(with_blocks).take(most).collect()
+}
+
+fn is_run(folder: &Path) -> bool {
+    folder.join("manifest.json").exists()
+}
+
+/// A folder of this beginning whose run cannot be listed.
+fn damaged(root: &Path, name: &str) -> Option<PathBuf> {
+    let folders = fs::read_dir(root).ok()?.flatten().map(|entry| entry.path());
+    let mut named =
+        folders.filter(|folder| is_run(folder) && folder_name(folder).starts_with(name));
+    named.next()
 }
 
 fn listed(folder: PathBuf) -> Result<Listed, Error> {
@@ -336,6 +355,17 @@ fn probe(folder: &Path) -> io::Result<()> {
     let path = folder.join(format!(".drom-{}", std::process::id()));
     fs::write(&path, b"")?;
     fs::remove_file(&path)
+}
+
+/// What somebody else keeps there must not be mixed with a run.
+fn vacant(folder: &Path) -> Result<(), Error> {
+    if is_run(folder) {
+        return Err(Error::Exists { path: folder.to_owned() });
+    }
+    match fs::read_dir(folder).ok().and_then(|mut entries| entries.next()) {
+        Some(_) => Err(Error::NotEmpty { path: folder.to_owned() }),
+        None => Ok(()),
+    }
 }
 
 fn write_error(path: &Path, source: io::Error) -> Error {

@@ -55,7 +55,12 @@ const EXAMPLES: &str = "Examples:
   drom compare examples/ladder/ladder.toml           the price of each execution model
   drom compare --quick --json plan.toml | jq .findings
   drom compare --preview plan.toml                   how long, how precise, nothing is started
-  drom compare --gate plan.toml || echo not as fast";
+  drom compare --gate plan.toml || echo not as fast
+
+Exit status: 0 measured; 1 could not be measured, or not to its end; 2 wrong flags or plan; 4 a
+variant is slower and 5 undecided (--gate); 6 measured, but the A/A pair differs or blocks were
+dropped; 7 a variant answered wrongly; 8 one did not answer in some slice; 130 stopped by Ctrl-C,
+what was measured so far is printed. Of several 130, 1, 7, 8 and 6 come first, in this order.";
 
 pub fn run(args: Args) -> Exit {
     match compare(&args) {
@@ -75,6 +80,7 @@ pub fn run(args: Args) -> Exit {
 fn compare(args: &Args) -> Result<Exit, Failure> {
     let drom = env::current_exe().unwrap_or_else(|_| PathBuf::from("drom"));
     let plan = Plan::read(&args.plan, &drom)?;
+    plan.check_here(&args.plan)?;
     let plan = if args.quick { plan.quick() } else { plan };
     let preview = preview::of(&plan, &drom_store::root());
     let foretold = preview::lines(&preview);
@@ -89,7 +95,7 @@ fn compare(args: &Args) -> Result<Exit, Failure> {
     }
     let seed = args.seed.or(plan.seed).unwrap_or_else(drom_observe::clock::monotonic_ns);
     let _made = match &args.out {
-        Some(folder) => Writer::check(folder)?,
+        Some(folder) => Writer::check_own(folder)?,
         None => Writer::check(&drom_store::root())?,
     };
     interrupt::on_interrupt();
@@ -242,7 +248,7 @@ impl<'a> Terminal<'a> {
         if self.is_terminal {
             // A line that wraps could not be wiped again.
             let most = columns(libc::STDERR_FILENO).unwrap_or(80) - 1;
-            let line: String = line.chars().take(most).collect();
+            let line: String = format::plain(line).chars().take(most).collect();
             say::part(format!("\r\u{1b}[K{line}"));
         } else if self.args.verbose {
             say::line(line);

@@ -1,9 +1,12 @@
 //! `drom report`: lists the stored runs, renders one again.
 
-use std::{io::IsTerminal, path::PathBuf};
+use std::{
+    io::IsTerminal,
+    path::{Path, PathBuf},
+};
 
 use drom_report::{Style, format, runs};
-use drom_store::{Error, Run};
+use drom_store::{Error, Listed, Run};
 
 use crate::{
     exit::Exit,
@@ -17,7 +20,7 @@ use crate::{
 pub struct Args {
     /// A run's name, the beginning of one, or its folder; none: list them all.
     run: Option<String>,
-    /// Write the page here.
+    /// Write the page here; `-` is standard output.
     #[arg(long, value_name = "FILE", requires = "run")]
     html: Option<PathBuf>,
     /// Everything, or the list, for a program.
@@ -41,6 +44,10 @@ const EXAMPLES: &str = "Examples:
   drom report --json | jq -r '.runs[].name'";
 
 pub fn run(args: Args) -> Exit {
+    if args.html.as_deref() == Some(Path::new("-")) && (args.json || args.csv || args.markdown) {
+        say::line("drom report: --html - and another form would both go to standard output");
+        return Exit::Usage;
+    }
     let root = args.root.clone().unwrap_or_else(drom_store::root);
     let done = match &args.run {
         None => list(&args, &root),
@@ -79,8 +86,11 @@ pub fn columns(descriptor: i32) -> Option<usize> {
 fn render(args: &Args, run: &Run) -> Result<(), Error> {
     let findings = drom_compare::analyse(run);
     if let Some(path) = &args.html {
-        std::fs::write(path, drom_report::html(run, &findings))
-            .map_err(|source| Error::Write { path: path.clone(), source })?;
+        let page = drom_report::html(run, &findings);
+        if path == Path::new("-") {
+            return out(&page);
+        }
+        std::fs::write(path, page).map_err(|source| Error::Write { path: path.clone(), source })?;
     }
     match args {
         Args { json: true, .. } => out(&drom_report::json(run, &findings)),
@@ -91,7 +101,11 @@ fn render(args: &Args, run: &Run) -> Result<(), Error> {
     }
 }
 
-fn list(args: &Args, root: &std::path::Path) -> Result<(), Error> {
+fn list(args: &Args, root: &Path) -> Result<(), Error> {
+    if args.root.is_some() {
+        // One that was named is there; the other comes with the first run.
+        std::fs::read_dir(root).map_err(|source| Error::Read { path: root.to_owned(), source })?;
+    }
     let (runs, damaged) = drom_store::list(root)?;
     if args.json {
         return out(&runs::json(&runs, &damaged));
@@ -103,33 +117,46 @@ fn list(args: &Args, root: &std::path::Path) -> Result<(), Error> {
     if runs.is_empty() {
         return out(&format!(
             "no runs in {}; `drom compare PLAN.toml` makes one\n",
-            root.display()
+            format::plain(&root.display().to_string())
         ));
     }
-    let width = runs.iter().map(|run| run.name.len()).max().unwrap_or(0);
-    for run in runs {
-        let state = match runs::state(&run) {
-            "done" => String::new(),
-            state => format!(" ({state})"),
-        };
-        let dropped = match run.dropped {
-            0 => String::new(),
-            dropped => format!(" ({dropped} dropped)"),
-        };
-        let torn = if run.torn { " (last block torn)" } else { "" };
+    table(&runs).iter().try_for_each(|line| say::words(line).map_err(unwritable))
+}
+
+/// The list for people, its head first.
+fn table(runs: &[Listed]) -> Vec<String> {
+    let names: Vec<String> = runs.iter().map(|run| format::plain(&run.name)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max("run".len());
+    let row = |name: &str, when: &str, blocks: &str, effect: &str| {
+        format!("{name:width$}  {when:20}  {blocks:>6}  {effect:>6}  ")
+    };
+    let columns = style().width;
+    let mut lines = vec![row("run", "started", "blocks", "effect") + "title\n"];
+    for (run, name) in runs.iter().zip(&names) {
         let when = drom_store::utc(run.manifest.started_unix_s);
-        let effect = format::percent(run.manifest.effect);
-        let noun = if run.blocks == 1 { "block " } else { "blocks" };
-        let line =
-            format!("{:width$}  {when}  {:>3} {noun}  \u{b1}{effect} %", run.name, run.blocks);
-        let marks = format!("{state}{dropped}{torn}");
-        let room = style().width.map(|columns| {
-            columns.saturating_sub(line.chars().count() + 2 + marks.chars().count())
-        });
-        let line = format!("{line}  {}{marks}\n", shortened(&run.manifest.title, room));
-        say::words(&line).map_err(unwritable)?;
+        let effect = format!("{} %", format::percent(run.manifest.effect));
+        let (line, marks) = (row(name, &when, &run.blocks.to_string(), &effect), marks(run));
+        let taken = line.chars().count() + marks.chars().count();
+        let room = columns.map(|columns| columns.saturating_sub(taken));
+        let title = shortened(&format::plain(&run.manifest.title), room);
+        lines.push(format!("{line}{title}{marks}\n"));
     }
-    Ok(())
+    lines
+}
+
+/// What is to be said of a run beside its title.
+fn marks(run: &Listed) -> String {
+    let mut marks = match runs::state(run) {
+        "done" => String::new(),
+        state => format!(" ({state})"),
+    };
+    if run.dropped > 0 {
+        marks += &format!(" ({} dropped)", run.dropped);
+    }
+    if run.torn {
+        marks += " (last block torn)";
+    }
+    marks
 }
 
 /// A title in this many columns; a short one tells too little.

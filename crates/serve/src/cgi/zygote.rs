@@ -122,9 +122,11 @@ pub fn start(kind: &Kind, perl: &Perl, tools: Tools) -> Option<Link> {
 }
 
 fn run(kind: &Kind, perl: &Perl, jobs: OwnedFd, tools: Tools) -> ! {
-    sys::reset_signals();
+    let others = [libc::SIGHUP, libc::SIGUSR1];
+    sys::reset_signals_but(&others);
     // Also while modules load; a child hears it again.
-    let _ = sys::signal_fd(&[libc::SIGHUP, libc::SIGUSR1]);
+    let _ = sys::signal_fd(&others);
+    others.iter().for_each(|signal| sys::set_signal(*signal, false));
     // Among what the spawner holds are the pipes of the very job that made it start this zygote.
     let ours = [&jobs, &tools.report, &tools.lifeline];
     sys::close_all_except(&ours.map(AsRawFd::as_raw_fd));

@@ -35,14 +35,18 @@ pub fn json(plan: &Plan, preview: &Preview) -> String {
         "budget_s": preview.budget_s,
         "groups": groups,
     });
-    serde_json::to_string_pretty(&value).expect("plain data is always JSON") + "\n"
+    drom_report::pretty(&value)
 }
 
 /// Some lines, each with its end.
 pub fn lines(preview: &Preview) -> String {
     let mut text = format!("plan: {}\n", whole(preview));
     for group in &preview.groups {
-        text += &format!("plan: {}: {}\n", group.name, precision(group, preview.blocks));
+        text += &format!(
+            "plan: {}: {}\n",
+            format::plain(&group.name),
+            precision(group, preview.blocks)
+        );
     }
     text
 }
