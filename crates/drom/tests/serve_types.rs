@@ -3,7 +3,9 @@
 
 mod support;
 
-use support::Server;
+use std::time::Duration;
+
+use support::{Server, eventually};
 
 const CONFIG: &str = "\
 StartServers 1
@@ -155,5 +157,6 @@ fn a_folder_has_its_slash_and_its_index_whoever_answers_for_it() {
         assert_eq!(server.get(path).text(), want, "{path}");
     }
     let log = || std::fs::read_to_string(server.path("access.log")).unwrap();
-    assert!(log().contains("/index/index.html 200\n"), "{}", log());
+    let is_logged = || log().contains("/index/index.html 200\n");
+    assert!(eventually(Duration::from_secs(5), is_logged), "{}", log());
 }
