@@ -62,12 +62,11 @@ fn unsettled_unknown(blocks: &[&Block], variant: &str) -> Option<String> {
         return Some("not recorded in this run".to_owned());
     }
     let judged = blocks.iter().filter(|block| series(block, variant).is_some()).count();
-    let answers: u64 = slices.iter().map(|slice| slice.ok).sum();
-    let a_step = answers as f64 / steps as f64;
     (judged < BLOCKS_MIN).then(|| {
         format!(
-            "`{variant}` had {a_step:.1} answers in a fiftieth of a slice, and {ANSWERS_A_STEP} \
-             are needed in {BLOCKS_MIN} blocks: take longer slices"
+            "`{variant}` had {ANSWERS_A_STEP} answers in a fiftieth of a slice in {judged} of {} \
+             blocks, and {BLOCKS_MIN} such blocks are needed: take longer slices",
+            blocks.len()
         )
     })
 }

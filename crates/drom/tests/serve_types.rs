@@ -135,13 +135,14 @@ fn a_folder_has_its_slash_and_its_index_whoever_answers_for_it() {
             $r->print(join ' ', $r->uri, $r->unparsed_uri, $r->filename =~ m{(/htdocs.*)}); 0 }
         1;";
     let config = "PerlModule Where\nDirectoryIndex index.html\n\
-        LogFormat \"%U %>s\" place\nCustomLog {}/access.log place\n\
+        LogFormat \"%U %>s %f %R\" place\nCustomLog {}/access.log place\n\
         <LocationMatch ^/(app|index|none)>\nSetHandler modperl\nPerlResponseHandler Where\n\
         </LocationMatch>\n";
     let files = [
         ("lib/Where.pm", module),
         ("htdocs/app/img/x.gif", ""),
         ("htdocs/index/index.html", "not the file itself"),
+        ("htdocs/plain.txt", "plain"),
     ];
     let server = Server::start(config, &files);
     let slash = server.get("/app?a=b");
@@ -157,6 +158,27 @@ fn a_folder_has_its_slash_and_its_index_whoever_answers_for_it() {
         assert_eq!(server.get(path).text(), want, "{path}");
     }
     let log = || std::fs::read_to_string(server.path("access.log")).unwrap();
-    let is_logged = || log().contains("/index/index.html 200\n");
-    assert!(eventually(Duration::from_secs(5), is_logged), "{}", log());
+    assert_eq!(server.get("/plain.txt").status, 200);
+    let root = server.path("htdocs").display().to_string();
+    for line in [
+        format!("/app 301 {root}/app modperl\n"),
+        format!("/index/index.html 200 {root}/index/index.html modperl\n"),
+        format!("/plain.txt 200 {root}/plain.txt -\n"),
+    ] {
+        let is_logged = || log().contains(&line);
+        assert!(eventually(Duration::from_secs(5), is_logged), "{line}{}", log());
+    }
+}
+
+/// Nobody is sent from a missing page to one that is there.
+#[test]
+fn an_error_document_that_is_a_folder_without_its_slash_is_none() {
+    let config = "DirectoryIndex index.html\nErrorDocument 404 /help\n\
+        <Location /good>\nErrorDocument 404 /help/\n</Location>\n";
+    let server = Server::start(config, &[("htdocs/help/index.html", "helpful")]);
+    let answer = server.get("/none");
+    assert_eq!((answer.status, answer.header("location")), (404, None));
+    assert!(answer.text().contains("Additionally, a 404"), "{}", answer.text());
+    let answer = server.get("/good/none");
+    assert_eq!((answer.status, answer.text().as_str()), (404, "helpful"));
 }

@@ -4,6 +4,8 @@
 
 use std::fmt::Write;
 
+use crate::format::is_command;
+
 /// A canvas that is being drawn on.
 #[derive(Clone, Debug)]
 pub struct Svg {
@@ -100,6 +102,8 @@ pub fn escape(text: &str) -> String {
             '<' => out += "&lt;",
             '>' => out += "&gt;",
             '"' => out += "&quot;",
+            // A page may be shown on a terminal, too.
+            c if is_command(c) && c != '\n' => out.extend(c.escape_unicode()),
             c => out.push(c),
         }
     }
@@ -162,6 +166,11 @@ fn linear_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_wrote_is_text() {
+        assert_eq!(escape("a<b>&\"\u{1b}[31m\u{202e}"), r"a&lt;b&gt;&amp;&quot;\u{1b}[31m\u{202e}");
+    }
 
     #[test]
     fn ticks_are_round_and_few() {

@@ -149,7 +149,7 @@ impl LogEntry for Entry<'_> {
     }
 
     fn handler(&self) -> &str {
-        std::str::from_utf8(self.request.handler_name()).unwrap_or("-")
+        std::str::from_utf8(self.request.logged_handler()).unwrap_or("-")
     }
 
     fn server_name(&self) -> &str {

@@ -17,7 +17,7 @@ use crate::{
     access_log::Original,
     answer::{self, Framing},
     conditions::{Conditions, Repeated, Validators, date},
-    config::LogLevel,
+    config::{HandlerName, LogLevel},
     environment, http,
     map::{HandlerKind, Mapped, files::Disk},
     output::{Output, Progress, push_chunk},
@@ -387,9 +387,28 @@ impl Request {
         self.content_encoding.as_deref()
     }
 
-    /// The file, if something asked for it.
+    /// For the log.
     pub fn known_filename(&self) -> &[u8] {
-        self.filename.as_deref().unwrap_or(b"-")
+        use std::os::unix::ffi::OsStrExt;
+        match (&self.filename, &self.mapped) {
+            (Some(name), _) => name,
+            (None, Some(mapped)) => mapped.target(&Disk).filename.as_os_str().as_bytes(),
+            (None, None) => b"-",
+        }
+    }
+
+    /// For the log: the one that the configuration names, whatever became of the request.
+    pub fn logged_handler(&self) -> &'static [u8] {
+        use crate::map::HandlerKind as Kind;
+        match self.mapped.as_ref().map(|mapped| (&mapped.handler, mapped.policy.set_handler)) {
+            Some((Kind::CgiScript | Kind::PerlScript { .. } | Kind::ModPerl { .. }, _)) => {
+                self.handler_name()
+            }
+            Some((_, Some(HandlerName::CgiScript))) => b"cgi-script",
+            Some((_, Some(HandlerName::PerlScript))) => b"perl-script",
+            Some((_, Some(HandlerName::ModPerl))) => b"modperl",
+            _ => b"-",
+        }
     }
 
     /// The place of `/`: for answers to targets that are no paths.
