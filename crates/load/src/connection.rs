@@ -31,9 +31,9 @@ pub enum Phase {
 
 /// A connection and what it has seen.
 #[derive(Debug)]
-pub struct Connection {
+pub struct Connection<Stream> {
     pub token: u32,
-    pub stream: Option<TcpStream>,
+    pub stream: Option<Stream>,
     pub phase: Phase,
     pub answer: Answer,
     pub status: u16,
@@ -48,7 +48,7 @@ pub struct Connection {
     pub established: bool,
 }
 
-impl Connection {
+impl<Stream> Connection<Stream> {
     pub fn new(token: u32, now_ns: u64) -> Self {
         Self {
             token,

@@ -10,16 +10,15 @@ use std::{
     time::Duration,
 };
 
-use drom_observe::clock::monotonic_ns;
-
 use crate::{
-    connection::{self, Connection, Phase, to_ns},
+    connection::{Connection, Phase, to_ns},
     error::Error,
     outcome::{BadBody, ErrorKind},
     plan::Plan,
-    poll::{Poll, Ready},
+    poll::Ready,
     protocol::{Event, Fault, Heads},
     tally::Tally,
+    world::World,
 };
 
 /// A server that refuses is not asked again at once: its answer would be the client's CPU time.
@@ -32,10 +31,10 @@ const SEGMENT_BYTES: usize = 1_200;
 const PART_BYTES: usize = 60;
 
 /// All of a thread but its connections.
-pub struct Lane<'a> {
+pub struct Lane<'a, W> {
     pub plan: &'a Plan,
     pub request: &'a [u8],
-    pub poll: Poll,
+    pub world: W,
     pub tally: Tally,
     /// Requests that may still begin; `None` without a limit.
     pub left: Option<u64>,
@@ -51,17 +50,17 @@ pub struct Lane<'a> {
     anyone_established: bool,
 }
 
-impl<'a> Lane<'a> {
-    pub fn new(plan: &'a Plan, request: &'a [u8], poll: Poll, left: Option<u64>) -> Self {
+impl<'a, W: World> Lane<'a, W> {
+    pub fn new(plan: &'a Plan, request: &'a [u8], world: W, left: Option<u64>) -> Self {
         Self {
             plan,
             request,
-            poll,
+            now_ns: world.now_ns(),
+            world,
             tally: Tally::default(),
             left,
             measuring: false,
             resting: Vec::new(),
-            now_ns: monotonic_ns(),
             fatal: None,
             heads: Heads::new(&plan.method),
             anyone_established: false,
@@ -69,7 +68,7 @@ impl<'a> Lane<'a> {
     }
 
     /// Begins the connection's next request, if one is left.
-    pub fn begin(&mut self, connection: &mut Connection) {
+    pub fn begin(&mut self, connection: &mut Connection<W::Stream>) {
         if self.left == Some(0) {
             connection.close();
             connection.phase = Phase::Done;
@@ -89,7 +88,12 @@ impl<'a> Lane<'a> {
 
     /// Acts on what epoll said about the connection.
     #[inline]
-    pub fn ready(&mut self, connection: &mut Connection, ready: Ready, buffer: &mut [u8]) {
+    pub fn ready(
+        &mut self,
+        connection: &mut Connection<W::Stream>,
+        ready: Ready,
+        buffer: &mut [u8],
+    ) {
         match connection.phase {
             Phase::Connecting => self.connected(connection, ready),
             Phase::Sending(written) if ready.writable => self.send_from(connection, written),
@@ -101,37 +105,34 @@ impl<'a> Lane<'a> {
     }
 
     /// Ends the request with an error when it has lasted too long.
-    pub fn check_timeout(&mut self, connection: &mut Connection) {
+    pub fn check_timeout(&mut self, connection: &mut Connection<W::Stream>) {
         let age_ns = self.now_ns.saturating_sub(connection.begun_ns);
         if connection.has_request() && age_ns >= to_ns(self.plan.timeout) {
             self.fail(connection, ErrorKind::Timeout);
         }
     }
 
-    fn connect(&mut self, connection: &mut Connection) {
+    fn connect(&mut self, connection: &mut Connection<W::Stream>) {
         if connection.established {
             self.tally.reconnects += 1;
         }
         connection.phase = Phase::Connecting;
         let one_segment = self.plan.keepalive && self.request.len() <= SEGMENT_BYTES;
-        let made = connection::connect(self.plan.target.address, one_segment).and_then(|stream| {
-            self.poll.add(&stream, u64::from(connection.token))?;
-            Ok(stream)
-        });
-        match made {
+        let address = self.plan.target.address;
+        match self.world.connect(address, connection.token, one_segment) {
             Ok(stream) => connection.stream = Some(stream),
             Err(error) => self.connect_failed(connection, error),
         }
     }
 
-    fn connected(&mut self, connection: &mut Connection, ready: Ready) {
+    fn connected(&mut self, connection: &mut Connection<W::Stream>, ready: Ready) {
         let Some(stream) = &connection.stream else { return };
-        let error = if ready.closing { stream.take_error().unwrap_or_else(Some) } else { None };
+        let error = if ready.closing { self.world.connect_error(stream) } else { None };
         if let Some(error) = error {
             return self.connect_failed(connection, error);
         }
         if ready.writable {
-            self.now_ns = monotonic_ns();
+            self.now_ns = self.world.now_ns();
             self.tally.connect.record_ns(self.now_ns.saturating_sub(connection.begun_ns));
             connection.established = true;
             self.anyone_established = true;
@@ -139,7 +140,7 @@ impl<'a> Lane<'a> {
         }
     }
 
-    fn connect_failed(&mut self, connection: &mut Connection, error: io::Error) {
+    fn connect_failed(&mut self, connection: &mut Connection<W::Stream>, error: io::Error) {
         if let Some(fatal) = self.judge_connect(error) {
             self.fatal = Some(fatal);
         }
@@ -163,9 +164,9 @@ impl<'a> Lane<'a> {
     }
 
     #[inline]
-    fn send_from(&mut self, connection: &mut Connection, already: usize) {
+    fn send_from(&mut self, connection: &mut Connection<W::Stream>, already: usize) {
         if already == 0 {
-            self.now_ns = monotonic_ns();
+            self.now_ns = self.world.now_ns();
             connection.written_ns = self.now_ns;
         }
         let Some(stream) = &mut connection.stream else { return };
@@ -184,13 +185,13 @@ impl<'a> Lane<'a> {
     }
 
     #[inline]
-    fn read(&mut self, connection: &mut Connection, closing: bool, buffer: &mut [u8]) {
+    fn read(&mut self, connection: &mut Connection<W::Stream>, closing: bool, buffer: &mut [u8]) {
         while matches!(connection.phase, Phase::Awaiting | Phase::Sending(_)) {
             let Some(stream) = &mut connection.stream else { return };
             match stream.read(buffer) {
                 Ok(0) => return self.closed(connection),
                 Ok(length) => {
-                    self.now_ns = monotonic_ns();
+                    self.now_ns = self.world.now_ns();
                     self.tally.bytes_read += length as u64;
                     let same_socket = self.take(connection, &buffer[..length], closing);
                     if !same_socket || (length < buffer.len() && !closing) {
@@ -205,7 +206,12 @@ impl<'a> Lane<'a> {
 
     /// Feeds the protocol core; whether the socket is still the same.
     #[inline]
-    fn take(&mut self, connection: &mut Connection, mut input: &[u8], closing: bool) -> bool {
+    fn take(
+        &mut self,
+        connection: &mut Connection<W::Stream>,
+        mut input: &[u8],
+        closing: bool,
+    ) -> bool {
         let mut piece: &[u8] = &[];
         loop {
             match connection.answer.next(&mut self.heads, input) {
@@ -238,7 +244,12 @@ impl<'a> Lane<'a> {
 
     /// The answer is whole: counts it and begins the next request; whether the socket was kept.
     #[inline]
-    fn complete(&mut self, connection: &mut Connection, reusable: bool, piece: &[u8]) -> bool {
+    fn complete(
+        &mut self,
+        connection: &mut Connection<W::Stream>,
+        reusable: bool,
+        piece: &[u8],
+    ) -> bool {
         if !self.body_is_expected(connection, piece) {
             self.fail(connection, ErrorKind::BadBody);
             return false;
@@ -259,7 +270,7 @@ impl<'a> Lane<'a> {
     }
 
     /// Error pages differ from the page: they are counted by their status.
-    fn body_is_expected(&mut self, connection: &mut Connection, piece: &[u8]) -> bool {
+    fn body_is_expected(&mut self, connection: &mut Connection<W::Stream>, piece: &[u8]) -> bool {
         let Some(expected) = self.plan.expect_body else { return true };
         let (length, hash) = connection.body.take();
         let good = expected.is_met_by((length, hash)) || connection.status >= 400;
@@ -271,8 +282,8 @@ impl<'a> Lane<'a> {
     }
 
     /// The peer has closed.
-    fn closed(&mut self, connection: &mut Connection) {
-        self.now_ns = monotonic_ns();
+    fn closed(&mut self, connection: &mut Connection<W::Stream>) {
+        self.now_ns = self.world.now_ns();
         match connection.answer.end() {
             Ok(_) => {
                 self.complete(connection, false, &[]);
@@ -281,13 +292,13 @@ impl<'a> Lane<'a> {
         }
     }
 
-    fn fault(&mut self, connection: &mut Connection, fault: Fault) {
+    fn fault(&mut self, connection: &mut Connection<W::Stream>, fault: Fault) {
         self.tally.first_fault.get_or_insert(fault);
         self.fail(connection, ErrorKind::Protocol);
     }
 
-    fn fail(&mut self, connection: &mut Connection, kind: ErrorKind) {
-        self.now_ns = monotonic_ns();
+    fn fail(&mut self, connection: &mut Connection<W::Stream>, kind: ErrorKind) {
+        self.now_ns = self.world.now_ns();
         let after_ns = self.account(connection, connection.begun_ns);
         self.tally.failed(kind, after_ns);
         connection.close();
@@ -297,7 +308,7 @@ impl<'a> Lane<'a> {
 
     /// Accounts for the connection's time until now; how much of it came after `from_ns`.
     #[inline]
-    fn account(&mut self, connection: &mut Connection, from_ns: u64) -> u64 {
+    fn account(&mut self, connection: &mut Connection<W::Stream>, from_ns: u64) -> u64 {
         self.tally.between_ns += from_ns as i64 - connection.accounted_to_ns as i64;
         connection.accounted_to_ns = self.now_ns;
         self.now_ns.saturating_sub(from_ns)

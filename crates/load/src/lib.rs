@@ -18,10 +18,13 @@ mod plan;
 mod poll;
 mod request;
 mod run;
+#[cfg(test)]
+mod sim;
 mod tally;
 mod url;
 mod verdict;
 mod worker;
+mod world;
 
 pub use connection::body_hash;
 pub use error::Error;

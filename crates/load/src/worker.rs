@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use drom_observe::{clock::monotonic_ns, machine_load::MachineLoad, thread_cpu::ThreadCpu};
+use drom_observe::{machine_load::MachineLoad, thread_cpu::ThreadCpu};
 
 use crate::{
     connection::{Connection, Phase, to_ns},
@@ -19,8 +19,8 @@ use crate::{
     pace::{self, Mark},
     patience::{LOOK_NS_MAX, Patience},
     plan::{Plan, Stop},
-    poll::Poll,
     tally::Tally,
+    world::{Kernel, World},
 };
 
 /// Large answers come in few reads; the buffer stays in the second-level cache.
@@ -74,8 +74,12 @@ pub struct Report {
 /// Runs the orders to their end.
 pub fn work(orders: &Orders<'_>) -> Result<Report, Error> {
     let reports = REPORTS_MAX.min(orders.connections as usize);
-    let poll = Poll::new(reports).map_err(|source| Error::EventLoop { source })?;
-    let lane = Lane::new(orders.plan, orders.request, poll, orders.quota);
+    let kernel = Kernel::new(reports).map_err(|source| Error::EventLoop { source })?;
+    work_in(kernel, orders)
+}
+
+fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
+    let lane = Lane::new(orders.plan, orders.request, world, orders.quota);
     let now_ns = lane.now_ns;
     let connections = (0..orders.connections).map(|token| Connection::new(token, now_ns)).collect();
     let window = Window::open(now_ns);
@@ -100,10 +104,10 @@ pub fn work(orders: &Orders<'_>) -> Result<Report, Error> {
     ended.map(|()| worker.report())
 }
 
-struct Worker<'a> {
+struct Worker<'a, W: World> {
     orders: &'a Orders<'a>,
-    lane: Lane<'a>,
-    connections: Vec<Connection>,
+    lane: Lane<'a, W>,
+    connections: Vec<Connection<W::Stream>>,
     window: Window,
     warmup_requests: u64,
     next_tick_ns: u64,
@@ -131,7 +135,7 @@ impl Window {
     }
 }
 
-impl Worker<'_> {
+impl<W: World> Worker<'_, W> {
     fn turn(&mut self) -> Result<(), Error> {
         let mut buffer = vec![0; BUFFER_BYTES];
         while !self.is_over() {
@@ -140,7 +144,7 @@ impl Worker<'_> {
             let ready = self.wait().map_err(|source| Error::EventLoop { source })?;
             self.serve(ready, &mut buffer);
             if self.lane.now_ns == before_ns {
-                self.lane.now_ns = monotonic_ns();
+                self.lane.now_ns = self.lane.world.now_ns();
             }
         }
         Ok(())
@@ -156,22 +160,22 @@ impl Worker<'_> {
             }
         }
         let longest = self.longest_wait();
-        self.lane.poll.wait(longest)
+        self.lane.world.wait(longest)
     }
 
     /// Looks for reports for a moment without sleeping; that time is not work and is told apart.
     fn look(&mut self) -> io::Result<usize> {
-        let mut ready = self.lane.poll.wait(Duration::ZERO)?;
+        let mut ready = self.lane.world.wait(Duration::ZERO)?;
         if ready > 0 {
             return Ok(ready);
         }
-        let (began_ns, mut looked_ns) = (monotonic_ns(), 0);
+        let (began_ns, mut looked_ns) = (self.lane.world.now_ns(), 0);
         while ready == 0 && looked_ns < LOOK_NS_MAX {
             for _ in 0..PAUSES_A_LOOK {
                 std::hint::spin_loop();
             }
-            ready = self.lane.poll.wait(Duration::ZERO)?;
-            looked_ns = monotonic_ns() - began_ns;
+            ready = self.lane.world.wait(Duration::ZERO)?;
+            looked_ns = self.lane.world.now_ns() - began_ns;
         }
         self.looked_ns += looked_ns;
         Ok(ready)
@@ -181,7 +185,7 @@ impl Worker<'_> {
     #[inline]
     fn serve(&mut self, ready: usize, buffer: &mut [u8]) {
         for at in 0..ready {
-            let ready = self.lane.poll.report(at);
+            let ready = self.lane.world.report(at);
             let connection = &mut self.connections[ready.token as usize];
             self.lane.ready(connection, ready, buffer);
             if self.is_past_deadline() {
@@ -303,7 +307,7 @@ impl Worker<'_> {
         }
         self.mark();
         let (end_ns, window) = (self.lane.now_ns, &self.window);
-        let rest = |c: &Connection| end_ns.saturating_sub(c.accounted_to_ns) as f64;
+        let rest = |c: &Connection<W::Stream>| end_ns.saturating_sub(c.accounted_to_ns) as f64;
         let rest_ns: f64 = self.connections.iter().map(rest).sum();
         let machine = MachineLoad::now().zip(window.machine);
         Report {
@@ -324,3 +328,7 @@ impl Worker<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;
