@@ -13,6 +13,7 @@ use std::{
 use crate::{
     connection::{Connection, Phase, to_ns},
     error::Error,
+    open::Open,
     outcome::{BadBody, ErrorKind},
     plan::Plan,
     poll::Ready,
@@ -36,6 +37,8 @@ pub struct Lane<'a, W> {
     pub request: &'a [u8],
     pub world: W,
     pub tally: Tally,
+    /// What makes an open loop of it.
+    pub open: Option<Open>,
     /// Requests that may still begin; `None` without a limit.
     pub left: Option<u64>,
     /// False in the warm-up, whose requests do not use up `left`.
@@ -58,6 +61,7 @@ impl<'a, W: World> Lane<'a, W> {
             now_ns: world.now_ns(),
             world,
             tally: Tally::default(),
+            open: None,
             left,
             measuring: false,
             resting: Vec::new(),
@@ -77,13 +81,79 @@ impl<'a, W: World> Lane<'a, W> {
         if let Some(left) = self.left.as_mut().filter(|_| self.measuring) {
             *left -= 1;
         }
+        self.start(connection, self.now_ns);
+    }
+
+    /// What a connection without a request does next.
+    #[inline]
+    pub fn next(&mut self, connection: &mut Connection<W::Stream>) {
+        let Some(open) = &mut self.open else { return self.begin(connection) };
+        let is_usable = connection.stream.is_some() || !self.plan.keepalive;
+        let due = if is_usable { open.take_due(self.now_ns) } else { None };
+        match due {
+            Some(planned_ns) => {
+                open.tally.queued += 1;
+                self.start(connection, planned_ns);
+            }
+            None => self.rest(connection),
+        }
+    }
+
+    /// Begins the request that is due on a connection that waited for it.
+    pub fn start_due(&mut self, connection: &mut Connection<W::Stream>, planned_ns: u64) {
+        let was_free = connection.idle_since_ns <= planned_ns && connection.stream.is_some();
+        self.start(connection, planned_ns);
+        let Some(open) = &mut self.open else { return };
+        if was_free {
+            open.tally.lag.record_ns(connection.written_ns.saturating_sub(planned_ns));
+        } else {
+            open.tally.queued += 1;
+        }
+    }
+
+    /// A free connection for a request that is due.
+    pub fn take_due(&mut self) -> Option<(u32, u64)> {
+        let open = self.open.as_mut()?;
+        open.wake_ns().filter(|at_ns| *at_ns <= self.now_ns)?;
+        let planned_ns = open.take_due(self.now_ns)?;
+        Some((open.take_idle()?, planned_ns))
+    }
+
+    fn start(&mut self, connection: &mut Connection<W::Stream>, planned_ns: u64) {
         self.tally.sent += 1;
+        connection.planned_ns = planned_ns;
         connection.begun_ns = self.now_ns;
         if connection.stream.is_some() {
             self.send_from(connection, 0);
         } else {
+            connection.phase = Phase::Connecting;
             self.connect(connection);
         }
+    }
+
+    /// Free for the next request, once it is connected. A connection whose connect failed tries
+    /// again when there is a request for it.
+    fn rest(&mut self, connection: &mut Connection<W::Stream>) {
+        let failed = connection.phase == Phase::Warming;
+        if connection.stream.is_none() && self.plan.keepalive && !failed {
+            connection.phase = Phase::Warming;
+            connection.begun_ns = self.now_ns;
+            return self.connect(connection);
+        }
+        connection.phase = Phase::Idle;
+        connection.idle_since_ns = self.now_ns;
+        if let Some(open) = &mut self.open {
+            open.rest(connection.token);
+        }
+    }
+
+    /// The server has closed a connection that was free, as it may, or spoke out of turn.
+    fn disturbed(&mut self, connection: &mut Connection<W::Stream>) {
+        connection.close();
+        if let Some(open) = &mut self.open {
+            open.forget_idle(connection.token);
+        }
+        self.rest(connection);
     }
 
     /// Acts on what epoll said about the connection.
@@ -95,7 +165,8 @@ impl<'a, W: World> Lane<'a, W> {
         buffer: &mut [u8],
     ) {
         match connection.phase {
-            Phase::Connecting => self.connected(connection, ready),
+            Phase::Connecting | Phase::Warming => self.connected(connection, ready),
+            Phase::Idle if ready.readable => return self.disturbed(connection),
             Phase::Sending(written) if ready.writable => self.send_from(connection, written),
             _ => {}
         }
@@ -107,8 +178,14 @@ impl<'a, W: World> Lane<'a, W> {
     /// Ends the request with an error when it has lasted too long.
     pub fn check_timeout(&mut self, connection: &mut Connection<W::Stream>) {
         let age_ns = self.now_ns.saturating_sub(connection.begun_ns);
-        if connection.has_request() && age_ns >= to_ns(self.plan.timeout) {
+        if age_ns < to_ns(self.plan.timeout) {
+            return;
+        }
+        if connection.has_request() {
             self.fail(connection, ErrorKind::Timeout);
+        } else if connection.phase == Phase::Warming {
+            connection.close();
+            self.rest(connection);
         }
     }
 
@@ -116,7 +193,6 @@ impl<'a, W: World> Lane<'a, W> {
         if connection.established {
             self.tally.reconnects += 1;
         }
-        connection.phase = Phase::Connecting;
         let one_segment = self.plan.keepalive && self.request.len() <= SEGMENT_BYTES;
         let address = self.plan.target.address;
         match self.world.connect(address, connection.token, one_segment) {
@@ -136,13 +212,20 @@ impl<'a, W: World> Lane<'a, W> {
             self.tally.connect.record_ns(self.now_ns.saturating_sub(connection.begun_ns));
             connection.established = true;
             self.anyone_established = true;
-            self.send_from(connection, 0);
+            match connection.phase {
+                Phase::Warming => self.next(connection),
+                _ => self.send_from(connection, 0),
+            }
         }
     }
 
     fn connect_failed(&mut self, connection: &mut Connection<W::Stream>, error: io::Error) {
         if let Some(fatal) = self.judge_connect(error) {
             self.fatal = Some(fatal);
+        }
+        if connection.phase == Phase::Warming {
+            connection.close();
+            return self.rest(connection);
         }
         self.fail(connection, ErrorKind::Connect);
         let until_ns = self.now_ns + to_ns(REST_AFTER_CONNECT_ERROR);
@@ -256,7 +339,11 @@ impl<'a, W: World> Lane<'a, W> {
         }
         let keep = self.plan.keepalive;
         let from_ns = if keep { connection.written_ns } else { connection.begun_ns };
-        let latency_ns = self.account(connection, from_ns);
+        let mut latency_ns = self.account(connection, from_ns);
+        if let Some(open) = &mut self.open {
+            open.tally.service.record_ns(latency_ns);
+            latency_ns = self.now_ns.saturating_sub(connection.planned_ns);
+        }
         self.tally.answered(connection.status, latency_ns);
         connection.answers += 1;
         // A server may answer before it has read the whole request: the rest would be taken for the
@@ -265,7 +352,7 @@ impl<'a, W: World> Lane<'a, W> {
         if !kept {
             connection.close();
         }
-        self.begin(connection);
+        self.next(connection);
         kept
     }
 

@@ -3,11 +3,13 @@
 use super::*;
 use crate::{
     outcome::{ErrorKind, Outcome},
-    plan::Target,
+    plan::{Pace, Target},
     sim::{Act, Asked, Sim, page},
 };
 
 const MS: u64 = 1_000_000;
+/// Before an open loop begins.
+const LEAD: u64 = 5 * MS;
 
 fn plan(connections: u32, stop: Stop) -> Plan {
     let address = "127.0.0.1:80".parse().unwrap();
@@ -28,7 +30,9 @@ fn run(plan: &Plan, script: impl FnMut(Asked) -> Vec<(u64, Act)> + 'static) -> O
         request: &request,
         connections: plan.connections,
         quota,
-        open_ns: sim.now_ns(),
+        schedule: plan.pace.as_ref().map(|p| Schedule::new(p.arrivals, &p.stages, 0, 1)),
+        start_ns: sim.now_ns() + LEAD,
+        open_ns: sim.now_ns() + if plan.pace.is_some() { LEAD } else { 0 },
         stop: &stop,
         abort: &AtomicBool::new(false),
         live: &live,
@@ -38,13 +42,14 @@ fn run(plan: &Plan, script: impl FnMut(Asked) -> Vec<(u64, Act)> + 'static) -> O
     let mut outcome = Outcome::default();
     report.tally.settle(report.in_flight, &mut outcome);
     outcome.duration = Duration::from_nanos(report.window_ns);
+    outcome.open = report.open;
     assert_eq!(outcome.sent, asked(), "what the server was asked");
     outcome
 }
 
-/// Three significant digits.
+/// Three significant digits, and the microsecond that a look takes.
 fn is_near(measured_ns: u64, wanted_ns: u64) -> bool {
-    measured_ns.abs_diff(wanted_ns) <= wanted_ns / 1000
+    measured_ns.abs_diff(wanted_ns) <= wanted_ns / 1000 + 1_000
 }
 
 /// A second, and half a millisecond, in which nothing of these scripts ends.
@@ -126,4 +131,89 @@ fn a_page_may_come_in_any_pieces() {
     };
     let outcome = run(&plan(3, Stop::Requests(500)), script);
     assert_eq!((outcome.ok, outcome.failed), (500, 0));
+}
+
+// ---- open loop ---------------------------------------------------------------------------------
+
+fn paced(connections: u32, rps: f64, duration: Duration) -> Plan {
+    Plan { pace: Some(Pace::steady(rps, duration)), ..plan(connections, Stop::After(duration)) }
+}
+
+#[test]
+fn an_open_loop_begins_each_request_at_its_time() {
+    let outcome = run(&paced(5, 100.0, Duration::from_secs(3)), |_| vec![(MS, page("x"))]);
+    let open = outcome.open.unwrap();
+    assert_eq!((outcome.sent, outcome.ok, open.unsent, open.queued), (300, 300, 0, 0));
+    assert_eq!(outcome.duration, Duration::from_secs(3));
+    assert!(is_near(outcome.latency.max_ns(), MS) && is_near(open.service.max_ns(), MS));
+    assert_eq!((open.lag.count(), open.burst_max), (300, 0));
+    assert!(open.lag.max_ns() <= 1_000, "{}", open.lag.max_ns());
+}
+
+/// The example of wrk2's README: 1.4 s in which nothing is answered, in 30 s at 2,000 a second.
+/// Who comes so long before its end waits so long: figures to be had with pencil and paper.
+fn freeze(asked: Asked) -> Vec<(u64, Act)> {
+    let (began, ended) = (1_000 * MS + LEAD + 10_000 * MS, 1_000 * MS + LEAD + 11_400 * MS);
+    let frozen = (began..ended).contains(&asked.now_ns);
+    vec![(if frozen { ended - asked.now_ns } else { 0 } + MS, page("x"))]
+}
+
+#[test]
+fn who_waits_for_a_frozen_server_is_counted_from_the_planned_time() {
+    let outcome = run(&paced(4_000, 2_000.0, Duration::from_secs(30)), freeze);
+    assert_eq!((outcome.ok, outcome.open.unwrap().unsent), (60_000, 0));
+    let at_ms = |p| outcome.latency.quantile_ns(p) as f64 / MS as f64;
+    // 2,800 of 60,000 come while it is frozen; the k-th slowest waits 1,400 - k / 2 ms.
+    for (p, wanted_ms) in [(0.5, 1.0), (0.95, 1.0), (0.96, 201.0), (0.99, 1101.0), (0.999, 1371.0)]
+    {
+        assert!((at_ms(p) / wanted_ms - 1.0).abs() < 0.02, "p{p}: {} {wanted_ms}", at_ms(p));
+    }
+}
+
+/// With fewer connections than wait, the others wait in the schedule: that is in the latency, and
+/// only the service time looks well.
+#[test]
+fn waiting_for_a_connection_is_waiting() {
+    let outcome = run(&paced(20, 2_000.0, Duration::from_secs(30)), freeze);
+    let open = outcome.open.as_ref().unwrap();
+    assert_eq!((outcome.ok, open.unsent), (60_000, 0));
+    assert!(
+        outcome.latency.quantile_ns(0.99) > 1_000 * MS,
+        "{}",
+        outcome.latency.quantile_ns(0.99)
+    );
+    assert!(is_near(open.service.quantile_ns(0.999), MS));
+    assert!(open.queued >= 2_780, "{}", open.queued);
+    assert_eq!(open.queued + open.lag.count(), 60_000);
+}
+
+#[test]
+fn what_finds_no_connection_until_the_end_is_unsent() {
+    let outcome = run(&paced(1, 10.0, Duration::from_secs(2)), |_| vec![(450 * MS, page("x"))]);
+    let open = outcome.open.unwrap();
+    assert_eq!((outcome.sent, outcome.ok, outcome.in_flight, open.unsent), (5, 5, 0, 15));
+    // The fifth was planned for 0.4 s and begins when four have had 0.45 s each.
+    assert!(is_near(outcome.latency.max_ns(), (4 * 450 + 450 - 400) * MS));
+}
+
+#[test]
+fn a_server_may_close_a_connection_that_is_free() {
+    let script = |_: Asked| vec![(MS, page("x")), (3 * MS, Act::Close)];
+    let outcome = run(&paced(2, 100.0, Duration::from_secs(1)), script);
+    assert_eq!((outcome.ok, outcome.failed), (100, 0));
+    let slowest_ns = outcome.latency.max_ns();
+    assert!(is_near(slowest_ns, MS), "connects are no part of it: {slowest_ns}");
+    assert!(outcome.reconnects >= 90, "{}", outcome.reconnects);
+}
+
+#[test]
+fn answers_after_the_window_are_waited_for() {
+    let script = |asked: Asked| vec![(if asked.number == 9 { 5_000 * MS } else { MS }, page("x"))];
+    let outcome = run(&paced(3, 10.0, Duration::from_secs(1)), script);
+    assert_eq!((outcome.ok, outcome.in_flight, outcome.duration), (10, 0, Duration::from_secs(1)));
+    assert!(is_near(outcome.latency.max_ns(), 5_000 * MS));
+    let plan = Plan { timeout: Duration::from_secs(2), ..paced(3, 10.0, Duration::from_secs(1)) };
+    let outcome =
+        run(&plan, |asked| vec![(if asked.number == 9 { 5_000 * MS } else { MS }, page("x"))]);
+    assert_eq!((outcome.ok, outcome.errors[&ErrorKind::Timeout]), (9, 1));
 }
