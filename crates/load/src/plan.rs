@@ -136,6 +136,12 @@ impl Pace {
         Self { arrivals: Arrivals::Constant, stages: vec![Stage::steady(duration, rps)] }
     }
 
+    /// How long all stages last.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        self.stages.iter().map(|stage| stage.duration).sum()
+    }
+
     fn check(&self) -> Result<(), Error> {
         let good = |rps: f64| rps.is_finite() && rps >= 0.0;
         let bad = |stage: &Stage| !good(stage.from_rps) || !good(stage.to_rps);

@@ -83,12 +83,6 @@ impl Schedule {
         Self { stages: stages.to_vec(), steps, next, stage: 0, before: (0.0, 0.0) }
     }
 
-    /// How long all stages last.
-    #[must_use]
-    pub fn duration(stages: &[Stage]) -> Duration {
-        stages.iter().map(|stage| stage.duration).sum()
-    }
-
     fn time_ns(&mut self) -> Option<u64> {
         loop {
             let stage = self.stages.get(self.stage)?;
@@ -238,7 +232,8 @@ mod tests {
             prop_assert_eq!(&one, &whole(Arrivals::Constant, &stages, threads));
             let expected: f64 = stages.iter().map(Stage::arrivals).sum();
             prop_assert!((one.len() as f64 - expected).abs() <= 1.0);
-            let end_ns = Schedule::duration(&stages).as_nanos() as u64;
+            let end: Duration = stages.iter().map(|stage| stage.duration).sum();
+            let end_ns = end.as_nanos() as u64;
             for arrivals in [Arrivals::Constant, Arrivals::Poisson { seed: 9 }] {
                 for at in 0..threads {
                     let times: Vec<u64> =

@@ -117,7 +117,7 @@ fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
 
 fn open_loop(orders: &Orders<'_>) -> Option<Open> {
     let (schedule, pace) = (orders.schedule.clone()?, orders.plan.pace.as_ref()?);
-    let duration = orders.plan.warmup + Schedule::duration(&pace.stages);
+    let duration = orders.plan.warmup + pace.duration();
     Some(Open::new(schedule, orders.start_ns, to_ns(duration)))
 }
 
