@@ -22,8 +22,9 @@ use checks::Check;
 ///
 /// In a closed loop every connection sends its next request when the answer to the last one is
 /// complete. With --rate requests begin at their times whatever has become of those before, and
-/// latency counts from the planned time. Every answer is in the histogram, every request is accounted for, and the run checks itself: its
-/// counts, Little's law, whether the client was the limit.
+/// latency counts from the planned time. Every answer is in the histogram, every request is
+/// accounted for, and the run checks itself: its counts, Little's law, whether the client was the
+/// limit.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
