@@ -21,6 +21,10 @@ pub enum Phase {
     /// So many bytes of the request are written.
     Sending(usize),
     Awaiting,
+    /// No request; a connect is under way so that there is a connection when one comes.
+    Warming,
+    /// No request, in an open loop: free for the next one.
+    Idle,
     /// No request; the next one begins at this time.
     Resting {
         until_ns: u64,
@@ -31,24 +35,28 @@ pub enum Phase {
 
 /// A connection and what it has seen.
 #[derive(Debug)]
-pub struct Connection {
+pub struct Connection<Stream> {
     pub token: u32,
-    pub stream: Option<TcpStream>,
+    pub stream: Option<Stream>,
     pub phase: Phase,
     pub answer: Answer,
     pub status: u16,
     pub body: BodySum,
+    /// When the request was to begin; in a closed loop when it began.
+    pub planned_ns: u64,
     /// When the request began, a connect for it included.
     pub begun_ns: u64,
     /// Just before its first byte was written.
     pub written_ns: u64,
     /// Until when this connection's time is accounted for.
     pub accounted_to_ns: u64,
+    /// Since when it is free, in an open loop.
+    pub idle_since_ns: u64,
     pub answers: u64,
     pub established: bool,
 }
 
-impl Connection {
+impl<Stream> Connection<Stream> {
     pub fn new(token: u32, now_ns: u64) -> Self {
         Self {
             token,
@@ -57,9 +65,11 @@ impl Connection {
             answer: Answer::default(),
             status: 0,
             body: BodySum::default(),
+            planned_ns: now_ns,
             begun_ns: now_ns,
             written_ns: now_ns,
             accounted_to_ns: now_ns,
+            idle_since_ns: now_ns,
             answers: 0,
             established: false,
         }

@@ -10,16 +10,16 @@ use std::{
     time::Duration,
 };
 
-use drom_observe::clock::monotonic_ns;
-
 use crate::{
-    connection::{self, Connection, Phase, to_ns},
+    connection::{Connection, Phase, to_ns},
     error::Error,
+    open::Open,
     outcome::{BadBody, ErrorKind},
     plan::Plan,
-    poll::{Poll, Ready},
+    poll::Ready,
     protocol::{Event, Fault, Heads},
     tally::Tally,
+    world::World,
 };
 
 /// A server that refuses is not asked again at once: its answer would be the client's CPU time.
@@ -32,11 +32,13 @@ const SEGMENT_BYTES: usize = 1_200;
 const PART_BYTES: usize = 60;
 
 /// All of a thread but its connections.
-pub struct Lane<'a> {
+pub struct Lane<'a, W> {
     pub plan: &'a Plan,
     pub request: &'a [u8],
-    pub poll: Poll,
+    pub world: W,
     pub tally: Tally,
+    /// What makes an open loop of it.
+    pub open: Option<Open>,
     /// Requests that may still begin; `None` without a limit.
     pub left: Option<u64>,
     /// False in the warm-up, whose requests do not use up `left`.
@@ -51,17 +53,18 @@ pub struct Lane<'a> {
     anyone_established: bool,
 }
 
-impl<'a> Lane<'a> {
-    pub fn new(plan: &'a Plan, request: &'a [u8], poll: Poll, left: Option<u64>) -> Self {
+impl<'a, W: World> Lane<'a, W> {
+    pub fn new(plan: &'a Plan, request: &'a [u8], world: W, left: Option<u64>) -> Self {
         Self {
             plan,
             request,
-            poll,
+            now_ns: world.now_ns(),
+            world,
             tally: Tally::default(),
+            open: None,
             left,
             measuring: false,
             resting: Vec::new(),
-            now_ns: monotonic_ns(),
             fatal: None,
             heads: Heads::new(&plan.method),
             anyone_established: false,
@@ -69,7 +72,7 @@ impl<'a> Lane<'a> {
     }
 
     /// Begins the connection's next request, if one is left.
-    pub fn begin(&mut self, connection: &mut Connection) {
+    pub fn begin(&mut self, connection: &mut Connection<W::Stream>) {
         if self.left == Some(0) {
             connection.close();
             connection.phase = Phase::Done;
@@ -78,20 +81,92 @@ impl<'a> Lane<'a> {
         if let Some(left) = self.left.as_mut().filter(|_| self.measuring) {
             *left -= 1;
         }
+        self.start(connection, self.now_ns);
+    }
+
+    /// What a connection without a request does next.
+    #[inline]
+    pub fn next(&mut self, connection: &mut Connection<W::Stream>) {
+        let Some(open) = &mut self.open else { return self.begin(connection) };
+        let is_usable = connection.stream.is_some() || !self.plan.keepalive;
+        let due = if is_usable { open.take_due(self.now_ns) } else { None };
+        match due {
+            Some(planned_ns) => {
+                open.tally.queued += 1;
+                self.start(connection, planned_ns);
+            }
+            None => self.rest(connection),
+        }
+    }
+
+    /// Begins the request that is due on a connection that waited for it.
+    pub fn start_due(&mut self, connection: &mut Connection<W::Stream>, planned_ns: u64) {
+        let was_free = connection.idle_since_ns <= planned_ns && connection.stream.is_some();
+        self.start(connection, planned_ns);
+        let Some(open) = &mut self.open else { return };
+        if was_free {
+            open.tally.lag.record_ns(connection.written_ns.saturating_sub(planned_ns));
+        } else {
+            open.tally.queued += 1;
+        }
+    }
+
+    /// A free connection for a request that is due.
+    pub fn take_due(&mut self) -> Option<(u32, u64)> {
+        let open = self.open.as_mut()?;
+        open.wake_ns().filter(|at_ns| *at_ns <= self.now_ns)?;
+        let planned_ns = open.take_due(self.now_ns)?;
+        Some((open.take_idle()?, planned_ns))
+    }
+
+    fn start(&mut self, connection: &mut Connection<W::Stream>, planned_ns: u64) {
         self.tally.sent += 1;
+        connection.planned_ns = planned_ns;
         connection.begun_ns = self.now_ns;
         if connection.stream.is_some() {
             self.send_from(connection, 0);
         } else {
+            connection.phase = Phase::Connecting;
             self.connect(connection);
         }
     }
 
+    /// Free for the next request, once it is connected. A connection whose connect failed tries
+    /// again when there is a request for it.
+    fn rest(&mut self, connection: &mut Connection<W::Stream>) {
+        let failed = connection.phase == Phase::Warming;
+        if connection.stream.is_none() && self.plan.keepalive && !failed {
+            connection.phase = Phase::Warming;
+            connection.begun_ns = self.now_ns;
+            return self.connect(connection);
+        }
+        connection.phase = Phase::Idle;
+        connection.idle_since_ns = self.now_ns;
+        if let Some(open) = &mut self.open {
+            open.rest(connection.token);
+        }
+    }
+
+    /// The server has closed a connection that was free, as it may, or spoke out of turn.
+    fn disturbed(&mut self, connection: &mut Connection<W::Stream>) {
+        connection.close();
+        if let Some(open) = &mut self.open {
+            open.forget_idle(connection.token);
+        }
+        self.rest(connection);
+    }
+
     /// Acts on what epoll said about the connection.
     #[inline]
-    pub fn ready(&mut self, connection: &mut Connection, ready: Ready, buffer: &mut [u8]) {
+    pub fn ready(
+        &mut self,
+        connection: &mut Connection<W::Stream>,
+        ready: Ready,
+        buffer: &mut [u8],
+    ) {
         match connection.phase {
-            Phase::Connecting => self.connected(connection, ready),
+            Phase::Connecting | Phase::Warming => self.connected(connection, ready),
+            Phase::Idle if ready.readable => return self.disturbed(connection),
             Phase::Sending(written) if ready.writable => self.send_from(connection, written),
             _ => {}
         }
@@ -101,47 +176,56 @@ impl<'a> Lane<'a> {
     }
 
     /// Ends the request with an error when it has lasted too long.
-    pub fn check_timeout(&mut self, connection: &mut Connection) {
+    pub fn check_timeout(&mut self, connection: &mut Connection<W::Stream>) {
         let age_ns = self.now_ns.saturating_sub(connection.begun_ns);
-        if connection.has_request() && age_ns >= to_ns(self.plan.timeout) {
+        if age_ns < to_ns(self.plan.timeout) {
+            return;
+        }
+        if connection.has_request() {
             self.fail(connection, ErrorKind::Timeout);
+        } else if connection.phase == Phase::Warming {
+            connection.close();
+            self.rest(connection);
         }
     }
 
-    fn connect(&mut self, connection: &mut Connection) {
+    fn connect(&mut self, connection: &mut Connection<W::Stream>) {
         if connection.established {
             self.tally.reconnects += 1;
         }
-        connection.phase = Phase::Connecting;
         let one_segment = self.plan.keepalive && self.request.len() <= SEGMENT_BYTES;
-        let made = connection::connect(self.plan.target.address, one_segment).and_then(|stream| {
-            self.poll.add(&stream, u64::from(connection.token))?;
-            Ok(stream)
-        });
-        match made {
+        let address = self.plan.target.address;
+        match self.world.connect(address, connection.token, one_segment) {
             Ok(stream) => connection.stream = Some(stream),
             Err(error) => self.connect_failed(connection, error),
         }
     }
 
-    fn connected(&mut self, connection: &mut Connection, ready: Ready) {
+    fn connected(&mut self, connection: &mut Connection<W::Stream>, ready: Ready) {
         let Some(stream) = &connection.stream else { return };
-        let error = if ready.closing { stream.take_error().unwrap_or_else(Some) } else { None };
+        let error = if ready.closing { self.world.connect_error(stream) } else { None };
         if let Some(error) = error {
             return self.connect_failed(connection, error);
         }
         if ready.writable {
-            self.now_ns = monotonic_ns();
+            self.now_ns = self.world.now_ns();
             self.tally.connect.record_ns(self.now_ns.saturating_sub(connection.begun_ns));
             connection.established = true;
             self.anyone_established = true;
-            self.send_from(connection, 0);
+            match connection.phase {
+                Phase::Warming => self.next(connection),
+                _ => self.send_from(connection, 0),
+            }
         }
     }
 
-    fn connect_failed(&mut self, connection: &mut Connection, error: io::Error) {
+    fn connect_failed(&mut self, connection: &mut Connection<W::Stream>, error: io::Error) {
         if let Some(fatal) = self.judge_connect(error) {
             self.fatal = Some(fatal);
+        }
+        if connection.phase == Phase::Warming {
+            connection.close();
+            return self.rest(connection);
         }
         self.fail(connection, ErrorKind::Connect);
         let until_ns = self.now_ns + to_ns(REST_AFTER_CONNECT_ERROR);
@@ -163,9 +247,9 @@ impl<'a> Lane<'a> {
     }
 
     #[inline]
-    fn send_from(&mut self, connection: &mut Connection, already: usize) {
+    fn send_from(&mut self, connection: &mut Connection<W::Stream>, already: usize) {
         if already == 0 {
-            self.now_ns = monotonic_ns();
+            self.now_ns = self.world.now_ns();
             connection.written_ns = self.now_ns;
         }
         let Some(stream) = &mut connection.stream else { return };
@@ -184,13 +268,13 @@ impl<'a> Lane<'a> {
     }
 
     #[inline]
-    fn read(&mut self, connection: &mut Connection, closing: bool, buffer: &mut [u8]) {
+    fn read(&mut self, connection: &mut Connection<W::Stream>, closing: bool, buffer: &mut [u8]) {
         while matches!(connection.phase, Phase::Awaiting | Phase::Sending(_)) {
             let Some(stream) = &mut connection.stream else { return };
             match stream.read(buffer) {
                 Ok(0) => return self.closed(connection),
                 Ok(length) => {
-                    self.now_ns = monotonic_ns();
+                    self.now_ns = self.world.now_ns();
                     self.tally.bytes_read += length as u64;
                     let same_socket = self.take(connection, &buffer[..length], closing);
                     if !same_socket || (length < buffer.len() && !closing) {
@@ -205,7 +289,12 @@ impl<'a> Lane<'a> {
 
     /// Feeds the protocol core; whether the socket is still the same.
     #[inline]
-    fn take(&mut self, connection: &mut Connection, mut input: &[u8], closing: bool) -> bool {
+    fn take(
+        &mut self,
+        connection: &mut Connection<W::Stream>,
+        mut input: &[u8],
+        closing: bool,
+    ) -> bool {
         let mut piece: &[u8] = &[];
         loop {
             match connection.answer.next(&mut self.heads, input) {
@@ -238,14 +327,23 @@ impl<'a> Lane<'a> {
 
     /// The answer is whole: counts it and begins the next request; whether the socket was kept.
     #[inline]
-    fn complete(&mut self, connection: &mut Connection, reusable: bool, piece: &[u8]) -> bool {
+    fn complete(
+        &mut self,
+        connection: &mut Connection<W::Stream>,
+        reusable: bool,
+        piece: &[u8],
+    ) -> bool {
         if !self.body_is_expected(connection, piece) {
             self.fail(connection, ErrorKind::BadBody);
             return false;
         }
         let keep = self.plan.keepalive;
         let from_ns = if keep { connection.written_ns } else { connection.begun_ns };
-        let latency_ns = self.account(connection, from_ns);
+        let mut latency_ns = self.account(connection, from_ns);
+        if let Some(open) = &mut self.open {
+            open.tally.service.record_ns(latency_ns);
+            latency_ns = self.now_ns.saturating_sub(connection.planned_ns);
+        }
         self.tally.answered(connection.status, latency_ns);
         connection.answers += 1;
         // A server may answer before it has read the whole request: the rest would be taken for the
@@ -254,12 +352,12 @@ impl<'a> Lane<'a> {
         if !kept {
             connection.close();
         }
-        self.begin(connection);
+        self.next(connection);
         kept
     }
 
     /// Error pages differ from the page: they are counted by their status.
-    fn body_is_expected(&mut self, connection: &mut Connection, piece: &[u8]) -> bool {
+    fn body_is_expected(&mut self, connection: &mut Connection<W::Stream>, piece: &[u8]) -> bool {
         let Some(expected) = self.plan.expect_body else { return true };
         let (length, hash) = connection.body.take();
         let good = expected.is_met_by((length, hash)) || connection.status >= 400;
@@ -271,8 +369,8 @@ impl<'a> Lane<'a> {
     }
 
     /// The peer has closed.
-    fn closed(&mut self, connection: &mut Connection) {
-        self.now_ns = monotonic_ns();
+    fn closed(&mut self, connection: &mut Connection<W::Stream>) {
+        self.now_ns = self.world.now_ns();
         match connection.answer.end() {
             Ok(_) => {
                 self.complete(connection, false, &[]);
@@ -281,13 +379,13 @@ impl<'a> Lane<'a> {
         }
     }
 
-    fn fault(&mut self, connection: &mut Connection, fault: Fault) {
+    fn fault(&mut self, connection: &mut Connection<W::Stream>, fault: Fault) {
         self.tally.first_fault.get_or_insert(fault);
         self.fail(connection, ErrorKind::Protocol);
     }
 
-    fn fail(&mut self, connection: &mut Connection, kind: ErrorKind) {
-        self.now_ns = monotonic_ns();
+    fn fail(&mut self, connection: &mut Connection<W::Stream>, kind: ErrorKind) {
+        self.now_ns = self.world.now_ns();
         let after_ns = self.account(connection, connection.begun_ns);
         self.tally.failed(kind, after_ns);
         connection.close();
@@ -297,7 +395,7 @@ impl<'a> Lane<'a> {
 
     /// Accounts for the connection's time until now; how much of it came after `from_ns`.
     #[inline]
-    fn account(&mut self, connection: &mut Connection, from_ns: u64) -> u64 {
+    fn account(&mut self, connection: &mut Connection<W::Stream>, from_ns: u64) -> u64 {
         self.tally.between_ns += from_ns as i64 - connection.accounted_to_ns as i64;
         connection.accounted_to_ns = self.now_ns;
         self.now_ns.saturating_sub(from_ns)

@@ -11,6 +11,7 @@ mod fault;
 mod head;
 mod lane;
 mod null_server;
+mod open;
 mod outcome;
 mod pace;
 mod patience;
@@ -18,17 +19,23 @@ mod plan;
 mod poll;
 mod request;
 mod run;
+mod schedule;
+#[cfg(test)]
+mod sim;
 mod tally;
 mod url;
 mod verdict;
 mod worker;
+mod world;
 
 pub use connection::body_hash;
 pub use error::Error;
 pub use null_server::{NullServer, measure_ceiling, null_server};
+pub use open::OpenTally;
 pub use outcome::{BadBody, ErrorKind, Latency, Outcome};
-pub use plan::{ExpectedBody, Plan, Stop, Target};
-pub use run::{ENGINE, Progress, check_connections, run};
+pub use plan::{ExpectedBody, Pace, Plan, Stop, Target};
+pub use run::{Progress, check_connections, run};
+pub use schedule::{Arrivals, Stage};
 pub use verdict::{Verdict as ClientVerdict, client_limited};
 
 /// The sans-I/O protocol core: bytes in, events out.

@@ -87,6 +87,8 @@ pub struct Outcome {
     /// How long requests took that ended in an error: kept apart, a refusal in 50 us is no fast
     /// answer.
     pub error_latency: Latency,
+    /// What an open loop has to tell besides; its `latency` counts from the planned time.
+    pub open: Option<crate::open::OpenTally>,
     /// From the start of a connect to the connection, where it succeeded.
     pub connect: Latency,
     /// Connections that were established at least once.

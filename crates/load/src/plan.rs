@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use crate::error::Error;
+use crate::{
+    error::Error,
+    schedule::{Arrivals, Stage},
+};
 
 /// Where requests go.
 #[derive(Clone, Debug)]
@@ -41,14 +44,23 @@ impl ExpectedBody {
     }
 }
 
-/// A closed loop: every connection sends its next request when the answer to the last one is
-/// complete.
+/// When requests begin whatever has become of those before: an open loop.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    pub arrivals: Arrivals,
+    /// One after the other; together they are the window.
+    pub stages: Vec<Stage>,
+}
+
+/// Without a pace a closed loop: every connection sends its next request when the answer to the
+/// last one is complete.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub target: Target,
     pub connections: u32,
     pub threads: u32,
     pub stop: Stop,
+    pub pace: Option<Pace>,
     /// Answers in this time are counted apart and not measured.
     pub warmup: Duration,
     pub method: String,
@@ -70,6 +82,7 @@ impl Plan {
             connections: 10,
             threads: 1,
             stop: Stop::After(Duration::from_secs(10)),
+            pace: None,
             warmup: Duration::ZERO,
             method: "GET".to_owned(),
             headers: Vec::new(),
@@ -110,6 +123,34 @@ impl Plan {
             "zero requests were asked for"
         } else if matches!(self.stop, Stop::After(duration) if duration.is_zero()) {
             "the duration is zero"
+        } else {
+            return self.pace.as_ref().map_or(Ok(()), Pace::check);
+        };
+        Err(Error::Plan { reason })
+    }
+}
+
+impl Pace {
+    #[must_use]
+    pub fn steady(rps: f64, duration: Duration) -> Self {
+        Self { arrivals: Arrivals::Constant, stages: vec![Stage::steady(duration, rps)] }
+    }
+
+    /// How long all stages last.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        self.stages.iter().map(|stage| stage.duration).sum()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let good = |rps: f64| rps.is_finite() && rps >= 0.0;
+        let bad = |stage: &Stage| !good(stage.from_rps) || !good(stage.to_rps);
+        let reason = if self.stages.iter().any(bad) {
+            "a rate is no number from 0 up"
+        } else if self.stages.iter().any(|stage| stage.duration.is_zero()) {
+            "a stage lasts no time"
+        } else if self.stages.iter().all(|stage| stage.from_rps + stage.to_rps == 0.0) {
+            "no request is planned: every rate is 0"
         } else {
             return Ok(());
         };

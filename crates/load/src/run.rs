@@ -18,11 +18,13 @@ use crate::{
     pace::{self, Mark},
     plan::{Plan, Stop},
     request,
+    schedule::{Schedule, Stage},
     worker::{Live, Orders, Report, work},
 };
 
-/// The engine's name in results.
-pub const ENGINE: &str = "closed-loop http/1.1 epoll";
+/// The engine's names in results.
+const CLOSED: &str = "closed-loop http/1.1 epoll";
+const OPEN: &str = "open-loop http/1.1 epoll";
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Descriptors beside the connections: standard streams, epoll, files of the caller.
 const DESCRIPTORS_BESIDE: u64 = 64;
@@ -53,6 +55,7 @@ pub fn run(
     let threads = plan.threads.min(connections);
     let (abort, start_ns) = (AtomicBool::new(false), monotonic_ns());
     let lives: Vec<Live> = (0..threads).map(|_| Live::default()).collect();
+    let start_ns = start_ns + lead_ns(plan);
     let open_ns = start_ns + to_ns(plan.warmup);
     let orders: Vec<Orders<'_>> = (0..threads)
         .map(|at| Orders {
@@ -60,6 +63,8 @@ pub fn run(
             request: &request,
             connections: share(u64::from(connections), threads, at) as u32,
             quota: quota(plan, threads, at),
+            schedule: schedule(plan, threads, at),
+            start_ns,
             open_ns,
             stop,
             abort: &abort,
@@ -123,6 +128,21 @@ fn share(whole: u64, parts: u32, at: u32) -> u64 {
     whole / u64::from(parts) + u64::from(u64::from(at) < whole % u64::from(parts))
 }
 
+/// An open loop begins when its connections are made: each takes some 30 us.
+fn lead_ns(plan: &Plan) -> u64 {
+    let is_made_before = plan.pace.is_some() && plan.keepalive;
+    if is_made_before { 5_000_000 + 50_000 * u64::from(plan.connections) } else { 0 }
+}
+
+/// The warm-up has the rate that the window begins with.
+fn schedule(plan: &Plan, threads: u32, at: u32) -> Option<Schedule> {
+    let pace = plan.pace.as_ref()?;
+    let warmup = pace.stages.first().map(|first| Stage::steady(plan.warmup, first.from_rps));
+    let warmup = warmup.filter(|stage| !stage.duration.is_zero());
+    let stages: Vec<Stage> = warmup.into_iter().chain(pace.stages.iter().copied()).collect();
+    Some(Schedule::new(pace.arrivals, &stages, at, threads))
+}
+
 fn quota(plan: &Plan, threads: u32, at: u32) -> Option<u64> {
     match plan.stop {
         Stop::Requests(requests) => Some(share(requests, threads, at)),
@@ -153,7 +173,8 @@ fn tell_progress(
 }
 
 fn add_up(plan: &Plan, reports: &[Report]) -> Outcome {
-    let mut outcome = Outcome { engine: ENGINE, ..Outcome::default() };
+    let engine = if plan.pace.is_some() { OPEN } else { CLOSED };
+    let mut outcome = Outcome { engine, ..Outcome::default() };
     for report in reports {
         report.tally.settle(report.in_flight, &mut outcome);
         outcome.connected += report.connected;
@@ -164,9 +185,12 @@ fn add_up(plan: &Plan, reports: &[Report]) -> Outcome {
         outcome.thread_run_delay.extend(report.cpu.run_delay);
         outcome.duration = outcome.duration.max(Duration::from_nanos(report.window_ns));
         let open = report.answers_per_connection.len() as u64;
-        outcome.connection_time += Duration::from_nanos(report.window_ns * open);
+        outcome.connection_time += Duration::from_nanos(report.span_ns * open);
         outcome.accounted_time += Duration::from_secs_f64(report.accounted_ns.max(0.0) / 1e9);
         outcome.interrupted |= report.stopped;
+        if let Some(open) = &report.open {
+            outcome.open.get_or_insert_default().merge(open);
+        }
     }
     if matches!(plan.stop, Stop::After(_)) && !outcome.interrupted {
         let marks: Vec<&[Mark]> = reports.iter().map(|report| &report.marks[..]).collect();

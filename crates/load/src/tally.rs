@@ -75,10 +75,13 @@ impl Tally {
         self.ok + self.failed
     }
 
-    /// Connection time that the recorded latencies and the pauses between them explain.
-    pub fn accounted_ns(&self) -> f64 {
+    /// Connection time that the recorded latencies and the pauses between them explain. In an open
+    /// loop latencies begin before their connection's time: there the service times tell.
+    pub fn accounted_ns(&self, service: Option<&Latency>) -> f64 {
         let total = |latency: &Latency| latency.mean_ns() * latency.count() as f64;
-        total(&self.latency) + total(&self.error_latency) + self.between_ns as f64
+        total(service.unwrap_or(&self.latency))
+            + total(&self.error_latency)
+            + self.between_ns as f64
     }
 
     /// Adds the counts to `outcome`, which `in_flight` requests leave open.

@@ -10,17 +10,19 @@ use std::{
     time::Duration,
 };
 
-use drom_observe::{clock::monotonic_ns, machine_load::MachineLoad, thread_cpu::ThreadCpu};
+use drom_observe::{machine_load::MachineLoad, thread_cpu::ThreadCpu};
 
 use crate::{
     connection::{Connection, Phase, to_ns},
     error::Error,
     lane::Lane,
+    open::{Open, OpenTally},
     pace::{self, Mark},
     patience::{LOOK_NS_MAX, Patience},
     plan::{Plan, Stop},
-    poll::Poll,
+    schedule::Schedule,
     tally::Tally,
+    world::{Kernel, World},
 };
 
 /// Large answers come in few reads; the buffer stays in the second-level cache.
@@ -31,6 +33,8 @@ const TICK_MAX: Duration = Duration::from_millis(50);
 const TICK_MIN: Duration = Duration::from_millis(1);
 /// Between two looks, so that a sibling hyper-thread can work.
 const PAUSES_A_LOOK: u32 = 20;
+/// As late as most sleeps end on a virtual machine; a look costs a microsecond.
+const SLEEP_LATE_NS: u64 = 60_000;
 const REST_STEP: Duration = Duration::from_millis(2);
 
 /// What a thread is told.
@@ -39,6 +43,9 @@ pub struct Orders<'a> {
     pub request: &'a [u8],
     pub connections: u32,
     pub quota: Option<u64>,
+    /// This thread's part of an open loop, on a clock that begins at `start_ns`.
+    pub schedule: Option<Schedule>,
+    pub start_ns: u64,
     /// When the warm-up ends.
     pub open_ns: u64,
     pub stop: &'a AtomicBool,
@@ -59,13 +66,16 @@ pub struct Live {
 pub struct Report {
     pub tally: Tally,
     pub in_flight: u64,
+    pub open: Option<OpenTally>,
     pub warmup_requests: u64,
     pub connected: u32,
     pub answers_per_connection: Vec<u64>,
     pub cpu: ThreadCpu,
     pub looked_ns: u64,
     pub steal_share: Option<f64>,
+    /// The window, and until the last answer to it.
     pub window_ns: u64,
+    pub span_ns: u64,
     pub accounted_ns: f64,
     pub marks: Vec<Mark>,
     pub stopped: bool,
@@ -74,8 +84,13 @@ pub struct Report {
 /// Runs the orders to their end.
 pub fn work(orders: &Orders<'_>) -> Result<Report, Error> {
     let reports = REPORTS_MAX.min(orders.connections as usize);
-    let poll = Poll::new(reports).map_err(|source| Error::EventLoop { source })?;
-    let lane = Lane::new(orders.plan, orders.request, poll, orders.quota);
+    let kernel = Kernel::new(reports).map_err(|source| Error::EventLoop { source })?;
+    work_in(kernel, orders)
+}
+
+fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
+    let mut lane = Lane::new(orders.plan, orders.request, world, orders.quota);
+    lane.open = open_loop(orders);
     let now_ns = lane.now_ns;
     let connections = (0..orders.connections).map(|token| Connection::new(token, now_ns)).collect();
     let window = Window::open(now_ns);
@@ -100,10 +115,16 @@ pub fn work(orders: &Orders<'_>) -> Result<Report, Error> {
     ended.map(|()| worker.report())
 }
 
-struct Worker<'a> {
+fn open_loop(orders: &Orders<'_>) -> Option<Open> {
+    let (schedule, pace) = (orders.schedule.clone()?, orders.plan.pace.as_ref()?);
+    let duration = orders.plan.warmup + pace.duration();
+    Some(Open::new(schedule, orders.start_ns, to_ns(duration)))
+}
+
+struct Worker<'a, W: World> {
     orders: &'a Orders<'a>,
-    lane: Lane<'a>,
-    connections: Vec<Connection>,
+    lane: Lane<'a, W>,
+    connections: Vec<Connection<W::Stream>>,
     window: Window,
     warmup_requests: u64,
     next_tick_ns: u64,
@@ -131,7 +152,7 @@ impl Window {
     }
 }
 
-impl Worker<'_> {
+impl<W: World> Worker<'_, W> {
     fn turn(&mut self) -> Result<(), Error> {
         let mut buffer = vec![0; BUFFER_BYTES];
         while !self.is_over() {
@@ -140,7 +161,7 @@ impl Worker<'_> {
             let ready = self.wait().map_err(|source| Error::EventLoop { source })?;
             self.serve(ready, &mut buffer);
             if self.lane.now_ns == before_ns {
-                self.lane.now_ns = monotonic_ns();
+                self.lane.now_ns = self.lane.world.now_ns();
             }
         }
         Ok(())
@@ -148,6 +169,9 @@ impl Worker<'_> {
 
     #[inline]
     fn wait(&mut self) -> io::Result<usize> {
+        if let Some(due_ns) = self.lane.open.as_mut().and_then(Open::wake_ns) {
+            return self.wait_until(due_ns);
+        }
         if self.patience.looks() {
             let ready = self.look()?;
             self.patience.learn(ready > 0);
@@ -156,22 +180,41 @@ impl Worker<'_> {
             }
         }
         let longest = self.longest_wait();
-        self.lane.poll.wait(longest)
+        self.lane.world.wait(longest)
+    }
+
+    /// A sleep ends late by some tens of microseconds: the last of them are spent looking.
+    fn wait_until(&mut self, due_ns: u64) -> io::Result<usize> {
+        let left_ns = due_ns.saturating_sub(self.lane.now_ns);
+        if left_ns > SLEEP_LATE_NS {
+            let longest = self.longest_wait();
+            return self
+                .lane
+                .world
+                .wait(longest.min(Duration::from_nanos(left_ns - SLEEP_LATE_NS)));
+        }
+        let began_ns = self.lane.now_ns;
+        let ready = self.lane.world.wait(Duration::ZERO)?;
+        if ready == 0 {
+            self.lane.now_ns = self.lane.world.now_ns();
+            self.looked_ns += self.lane.now_ns - began_ns;
+        }
+        Ok(ready)
     }
 
     /// Looks for reports for a moment without sleeping; that time is not work and is told apart.
     fn look(&mut self) -> io::Result<usize> {
-        let mut ready = self.lane.poll.wait(Duration::ZERO)?;
+        let mut ready = self.lane.world.wait(Duration::ZERO)?;
         if ready > 0 {
             return Ok(ready);
         }
-        let (began_ns, mut looked_ns) = (monotonic_ns(), 0);
+        let (began_ns, mut looked_ns) = (self.lane.world.now_ns(), 0);
         while ready == 0 && looked_ns < LOOK_NS_MAX {
             for _ in 0..PAUSES_A_LOOK {
                 std::hint::spin_loop();
             }
-            ready = self.lane.poll.wait(Duration::ZERO)?;
-            looked_ns = monotonic_ns() - began_ns;
+            ready = self.lane.world.wait(Duration::ZERO)?;
+            looked_ns = self.lane.world.now_ns() - began_ns;
         }
         self.looked_ns += looked_ns;
         Ok(ready)
@@ -181,7 +224,7 @@ impl Worker<'_> {
     #[inline]
     fn serve(&mut self, ready: usize, buffer: &mut [u8]) {
         for at in 0..ready {
-            let ready = self.lane.poll.report(at);
+            let ready = self.lane.world.report(at);
             let connection = &mut self.connections[ready.token as usize];
             self.lane.ready(connection, ready, buffer);
             if self.is_past_deadline() {
@@ -194,7 +237,7 @@ impl Worker<'_> {
         self.deadline_ns.is_some_and(|deadline_ns| self.lane.now_ns >= deadline_ns)
     }
 
-    fn is_over(&self) -> bool {
+    fn is_over(&mut self) -> bool {
         self.is_past_deadline()
             || self.lane.fatal.is_some()
             || self.orders.stop.load(Relaxed)
@@ -202,8 +245,13 @@ impl Worker<'_> {
             || self.is_finished()
     }
 
-    fn is_finished(&self) -> bool {
-        self.lane.left == Some(0) && self.lane.tally.sent == self.lane.tally.ended()
+    fn is_finished(&mut self) -> bool {
+        let now_ns = self.lane.now_ns;
+        let none_left = match &mut self.lane.open {
+            Some(open) => open.is_over(now_ns),
+            None => self.lane.left == Some(0),
+        };
+        none_left && self.lane.tally.sent == self.lane.tally.ended()
     }
 
     #[inline]
@@ -214,11 +262,26 @@ impl Worker<'_> {
         if !self.lane.resting.is_empty() {
             self.wake_resting();
         }
+        if self.lane.open.is_some() {
+            self.release();
+        }
         if self.lane.now_ns >= self.next_mark_ns {
             self.mark();
         }
         if self.lane.now_ns >= self.next_tick_ns {
             self.tick();
+        }
+    }
+
+    /// Begins what is due, as far as connections are free.
+    fn release(&mut self) {
+        let mut burst = 0;
+        while let Some((token, planned_ns)) = self.lane.take_due() {
+            self.lane.start_due(&mut self.connections[token as usize], planned_ns);
+            burst += 1;
+        }
+        if let Some(open) = self.lane.open.as_mut().filter(|_| burst > 1) {
+            open.tally.burst_max = open.tally.burst_max.max(burst);
         }
     }
 
@@ -228,6 +291,9 @@ impl Worker<'_> {
         let warmup = std::mem::take(&mut self.lane.tally);
         self.warmup_requests = warmup.ended();
         self.lane.tally.sent = in_flight;
+        if let Some(open) = &mut self.lane.open {
+            open.tally = OpenTally::default();
+        }
         self.lane.left = self.lane.left.map(|left| left.saturating_sub(in_flight));
         self.lane.measuring = true;
         self.looked_ns = 0;
@@ -236,7 +302,7 @@ impl Worker<'_> {
             connection.accounted_to_ns = self.lane.now_ns;
         }
         self.window = Window::open(self.lane.now_ns);
-        if let Stop::After(duration) = self.orders.plan.stop {
+        if let (Stop::After(duration), None) = (self.orders.plan.stop, &self.lane.open) {
             self.deadline_ns = Some(self.lane.now_ns.saturating_add(to_ns(duration)));
             self.next_mark_ns = self.lane.now_ns + self.mark_step_ns();
         }
@@ -260,7 +326,7 @@ impl Worker<'_> {
         for token in std::mem::take(&mut self.lane.resting) {
             let connection = &mut self.connections[token as usize];
             match connection.phase {
-                Phase::Resting { until_ns } if until_ns <= now_ns => self.lane.begin(connection),
+                Phase::Resting { until_ns } if until_ns <= now_ns => self.lane.next(connection),
                 Phase::Resting { .. } => self.lane.resting.push(token),
                 _ => {}
             }
@@ -297,15 +363,32 @@ impl Worker<'_> {
         self.connections.iter().filter(|connection| connection.has_request()).count() as u64
     }
 
+    /// When no request began any more, and what the open loop counted.
+    fn settle(&self, mut open: Open) -> (u64, OpenTally) {
+        let (planned, begun) = open.settle(self.lane.now_ns);
+        assert_eq!(planned, begun + open.tally.unsent, "planned requests were lost or invented");
+        (open.end_ns(), open.tally)
+    }
+
     fn report(mut self) -> Report {
         if !self.lane.measuring {
             self.open_window();
         }
         self.mark();
+        let stopped =
+            self.orders.stop.load(Relaxed) && !self.is_past_deadline() && !self.is_finished();
+        let open = self.lane.open.take().map(|open| self.settle(open));
         let (end_ns, window) = (self.lane.now_ns, &self.window);
-        let rest = |c: &Connection| end_ns.saturating_sub(c.accounted_to_ns) as f64;
+        let window_ns = match &open {
+            // It was the planned one, however early or late its last answer came.
+            Some((planned_end_ns, _)) if !stopped => planned_end_ns - self.orders.open_ns,
+            _ => end_ns.saturating_sub(window.opened_ns),
+        };
+        let open = open.map(|(_, tally)| tally);
+        let rest = |c: &Connection<W::Stream>| end_ns.saturating_sub(c.accounted_to_ns) as f64;
         let rest_ns: f64 = self.connections.iter().map(rest).sum();
         let machine = MachineLoad::now().zip(window.machine);
+        let service = open.as_ref().map(|open| &open.service);
         Report {
             in_flight: self.in_flight(),
             warmup_requests: self.warmup_requests,
@@ -314,13 +397,17 @@ impl Worker<'_> {
             cpu: ThreadCpu::own().since(window.cpu),
             looked_ns: self.looked_ns,
             steal_share: machine.and_then(|(now, opened)| now.steal_share_since(opened)),
-            window_ns: end_ns.saturating_sub(window.opened_ns),
-            accounted_ns: self.lane.tally.accounted_ns() + rest_ns,
-            stopped: self.orders.stop.load(Relaxed)
-                && !self.is_past_deadline()
-                && !self.is_finished(),
+            window_ns,
+            span_ns: end_ns.saturating_sub(window.opened_ns),
+            accounted_ns: self.lane.tally.accounted_ns(service) + rest_ns,
+            stopped,
+            open,
             marks: self.marks,
             tally: self.lane.tally,
         }
     }
 }
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

@@ -7,21 +7,24 @@ mod count;
 mod duration;
 mod interrupt;
 mod json;
+mod pace;
 mod progress;
 mod text;
 
 use std::{path::PathBuf, time::Duration};
 
-use drom_load::{Error, Outcome, Plan, Stop, Target};
+use drom_load::{Error, Outcome, Plan, Stage, Stop, Target};
 
 use crate::{exit::Exit, say};
 use checks::Check;
 
-/// Load an HTTP server: a closed loop over HTTP/1.1.
+/// Load an HTTP server over HTTP/1.1: a closed loop, or requests at a rate.
 ///
-/// Every connection sends its next request when the answer to the last one is complete. Every
-/// answer is in the histogram, every request is accounted for, and the run checks itself: its
-/// counts, Little's law, whether the client was the limit.
+/// In a closed loop every connection sends its next request when the answer to the last one is
+/// complete. With --rate requests begin at their times whatever has become of those before, and
+/// latency counts from the planned time. Every answer is in the histogram, every request is
+/// accounted for, and the run checks itself: its counts, Little's law, whether the client was the
+/// limit.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -42,6 +45,20 @@ pub struct Args {
     #[arg(short, long, default_value = "1", value_parser = count::parse::<u32>, value_name = "N")]
     #[arg(allow_hyphen_values = true)]
     threads: u32,
+    /// Begin so many requests a second, over the connections as far as they are free; e.g. 500, 20k
+    #[arg(long, value_parser = pace::rate, value_name = "RPS", conflicts_with = "stages")]
+    #[arg(allow_hyphen_values = true)]
+    rate: Option<f64>,
+    /// Rates one after the other: 30s:100,2m:500 holds them, 1m:100-500 goes from one to the other
+    #[arg(long, value_parser = pace::stage, value_name = "TIME:RPS,...", value_delimiter = ',')]
+    #[arg(conflicts_with_all = ["duration", "requests"])]
+    stages: Vec<Stage>,
+    /// How requests of a rate lie in time
+    #[arg(long, value_enum, default_value = "constant", value_name = "HOW")]
+    arrivals: pace::Spread,
+    /// For the random arrivals of an earlier run once more
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// A header of the request; can be repeated
     #[arg(short = 'H', long = "header", value_parser = parse_header, value_name = "K: V")]
     headers: Vec<(String, String)>,
@@ -79,6 +96,8 @@ Examples:
   drom load http://127.0.0.1:8080/                  10 connections for 10 s
   drom load http://127.0.0.1:8080/ -c 32 -n 100000  exactly 100000 requests over 32 connections
   drom load http://127.0.0.1:8080/ --warmup 1s --json
+  drom load http://127.0.0.1:8080/ -c 200 --rate 500      500 a second over at most 200 connections
+  drom load http://127.0.0.1:8080/ -c 200 --stages 30s:0-500,2m:500 --arrivals poisson
   drom load http://127.0.0.1:8080/form --data 'name=Ann'
 
 Exit status: 0 measured; 1 could not be measured (no server, or no answer at all); 2 wrong flags or
@@ -129,10 +148,16 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         headers.push(("Content-Type".to_owned(), FORM.to_owned()));
     }
     let duration = args.duration.unwrap_or(Duration::from_secs(10));
+    let pace = pace(args, duration);
     Ok(Plan {
         connections: args.connections,
         threads: args.threads,
-        stop: args.requests.map_or(Stop::After(duration), Stop::Requests),
+        stop: match (&pace, args.requests) {
+            (Some(pace), _) => Stop::After(pace.duration()),
+            (None, Some(requests)) => Stop::Requests(requests),
+            (None, None) => Stop::After(duration),
+        },
+        pace,
         warmup: args.warmup,
         method: args.method.clone().unwrap_or_else(|| default_method.to_owned()),
         headers,
@@ -141,6 +166,18 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         timeout: args.timeout,
         ..Plan::get(Target::resolve(&args.url)?)
     })
+}
+
+fn pace(args: &Args, duration: Duration) -> Option<drom_load::Pace> {
+    let written = pace::Written {
+        rate_rps: args.rate,
+        stages: &args.stages,
+        spread: args.arrivals,
+        seed: args.seed.unwrap_or_else(drom_observe::clock::monotonic_ns),
+        duration,
+        requests: args.requests,
+    };
+    written.pace()
 }
 
 /// A header that ends every connection after its answer, whatever the flags say.
@@ -162,7 +199,7 @@ fn body(args: &Args) -> Result<Vec<u8>, Failure> {
 fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Exit {
     let checks = checks::all(plan, outcome);
     let text = if args.json {
-        json::render(outcome, &checks)
+        json::render(plan, outcome, &checks)
     } else {
         let width = super::report::style().width;
         text::render(&args.url, plan, outcome, &checks, (text::Paint::for_stdout(), width))

@@ -3,12 +3,14 @@
 //! A check that spoils the numbers has an exit status, that of the client one of its own; a warning
 //! only stands in the report.
 
-use drom_load::{Outcome, Plan, client_limited};
+use drom_load::{OpenTally, Outcome, Plan, client_limited};
 
 /// Little's law may be off by this much (compare with `METHODOLOGY`: 2 %).
 const LITTLE_MAX: f64 = 0.02;
 /// The check with an exit status of its own.
 pub const CLIENT: &str = "client";
+/// A generator later than this on one request in a hundred is part of what it measures.
+const LAG_P99_US_MAX: f64 = 1_000.0;
 const STEAL_MAX: f64 = 0.01;
 /// Below this window the kernel's 10 ms ticks are too coarse to say anything of steal.
 const STEAL_WINDOW_MIN_S: f64 = 0.5;
@@ -40,6 +42,7 @@ impl Check {
 pub fn all(plan: &Plan, outcome: &Outcome) -> Vec<Check> {
     let checks = [
         Some(counts(outcome)),
+        outcome.open.as_ref().map(|open| schedule(outcome, open)),
         Some(errors(outcome)),
         Some(connections(plan, outcome)),
         Some(little(plan, outcome)),
@@ -58,6 +61,18 @@ fn counts(outcome: &Outcome) -> Check {
     let good = *sent == ok + failed + in_flight;
     let evidence = format!("{sent} sent = {ok} ok + {failed} failed + {in_flight} in flight");
     check("counts", good, State::Failed, evidence)
+}
+
+/// Whether an open loop did what was planned.
+fn schedule(outcome: &Outcome, open: &OpenTally) -> Check {
+    let (planned, sent) = (outcome.sent + open.unsent, outcome.sent);
+    let lag_us = open.lag.quantile_ns(0.99) as f64 / 1e3;
+    let mut evidence = format!("{planned} planned = {sent} sent + {} unsent", open.unsent);
+    if open.lag.count() > 0 {
+        evidence += &format!("; p99 of the lag {}", super::text::time_us(lag_us));
+    }
+    let good = open.unsent == 0 && lag_us <= LAG_P99_US_MAX;
+    check("schedule", good, State::Warning, evidence)
 }
 
 fn errors(outcome: &Outcome) -> Check {
@@ -142,6 +157,19 @@ mod tests {
     fn state(outcome: &Outcome, name: &str) -> State {
         let checks = all(&plan(), outcome);
         checks.into_iter().find(|check| check.name == name).expect("it is there").state
+    }
+
+    #[test]
+    fn an_open_loop_that_is_late_or_leaves_requests_out_is_warned_of() {
+        let open = |lag_us: u64, unsent| {
+            let mut open = OpenTally { unsent, ..OpenTally::default() };
+            (0..100).for_each(|_| open.lag.record_ns(lag_us * 1_000));
+            Outcome { open: Some(open), ..good() }
+        };
+        assert_eq!(state(&open(500, 0), "schedule"), State::Ok);
+        assert_eq!(state(&open(1_100, 0), "schedule"), State::Warning);
+        assert_eq!(state(&open(500, 1), "schedule"), State::Warning);
+        assert!(all(&plan(), &good()).iter().all(|check| check.name != "schedule"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use drom_load::{Latency, Outcome, client_limited};
+use drom_load::{Arrivals, Latency, OpenTally, Outcome, Plan, client_limited};
 use serde::Serialize;
 
 use super::checks::Check;
@@ -15,7 +15,10 @@ struct Document<'a> {
     duration_s: f64,
     requests: Requests,
     rate_rps: Option<f64>,
+    /// In an open loop from the planned time.
     latency_us: Latencies,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    open: Option<Open>,
     status: &'a BTreeMap<u16, u64>,
     errors: BTreeMap<&'static str, u64>,
     client: Client,
@@ -28,6 +31,20 @@ struct Requests {
     ok: u64,
     failed: u64,
     in_flight: u64,
+}
+
+/// What only an open loop has.
+#[derive(Serialize)]
+struct Open {
+    arrivals: &'static str,
+    seed: Option<u64>,
+    planned: u64,
+    unsent: u64,
+    queued: u64,
+    planned_rps: Option<f64>,
+    service_us: Latencies,
+    lag_us: Latencies,
+    burst_max: u64,
 }
 
 /// Null without a single answer: 0 would be a latency.
@@ -47,7 +64,7 @@ struct Client {
     limited: bool,
 }
 
-pub fn render(outcome: &Outcome, checks: &[Check]) -> String {
+pub fn render(plan: &Plan, outcome: &Outcome, checks: &[Check]) -> String {
     let Outcome { sent, ok, failed, in_flight, .. } = *outcome;
     let errors = outcome.errors.iter().map(|(kind, count)| (kind.name(), *count)).collect();
     let document = Document {
@@ -57,6 +74,7 @@ pub fn render(outcome: &Outcome, checks: &[Check]) -> String {
         requests: Requests { sent, ok, failed, in_flight },
         rate_rps: (!outcome.duration.is_zero()).then(|| outcome.rate_rps()),
         latency_us: latencies(&outcome.latency),
+        open: outcome.open.as_ref().map(|tally| open(plan, outcome, tally)),
         status: &outcome.status,
         errors,
         client: Client {
@@ -67,6 +85,26 @@ pub fn render(outcome: &Outcome, checks: &[Check]) -> String {
     };
     let text = serde_json::to_string_pretty(&document);
     text.expect("numbers and strings always have a JSON form") + "\n"
+}
+
+fn open(plan: &Plan, outcome: &Outcome, tally: &OpenTally) -> Open {
+    let planned = outcome.sent + tally.unsent;
+    let (arrivals, seed) = match plan.pace.as_ref().map(|pace| pace.arrivals) {
+        Some(Arrivals::Poisson { seed }) => ("poisson", Some(seed)),
+        _ => ("constant", None),
+    };
+    let seconds = outcome.duration.as_secs_f64();
+    Open {
+        arrivals,
+        seed,
+        planned,
+        unsent: tally.unsent,
+        queued: tally.queued,
+        planned_rps: (seconds > 0.0).then(|| planned as f64 / seconds),
+        service_us: latencies(&tally.service),
+        lag_us: latencies(&tally.lag),
+        burst_max: tally.burst_max,
+    }
 }
 
 fn latencies(latency: &Latency) -> Latencies {

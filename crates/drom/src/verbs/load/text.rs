@@ -4,7 +4,7 @@
 
 use std::io::IsTerminal;
 
-use drom_load::{Outcome, Plan};
+use drom_load::{Arrivals, Latency, OpenTally, Outcome, Pace, Plan};
 
 use super::checks::{Check, State};
 
@@ -112,11 +112,30 @@ fn heading(url: &str, plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<Strin
         }
         _ => format!("{length}{stopped}, {warmup}"),
     };
-    vec![
+    let mut lines = vec![
         row(paint, "Target", &format!("{} {url}", plan.method)),
         row(paint, "Load", &format!("{connections}, {threads}, {reuse}; {}", outcome.engine)),
-        row(paint, "Window", &window),
-    ]
+    ];
+    lines.extend(plan.pace.as_ref().map(|pace| row(paint, "Arrivals", &arrivals(pace))));
+    lines.push(row(paint, "Window", &window));
+    lines
+}
+
+fn arrivals(pace: &Pace) -> String {
+    let rate = |stage: &drom_load::Stage| {
+        let (from, to) = (si_count(stage.from_rps), si_count(stage.to_rps));
+        if from == to { format!("{from}/s") } else { format!("{from} to {to}/s") }
+    };
+    let stages = pace.stages.iter().map(|stage| match pace.stages.len() {
+        1 => rate(stage),
+        _ => format!("{} for {}", rate(stage), time_us(stage.duration.as_secs_f64() * 1e6)),
+    });
+    let stages: Vec<String> = stages.collect();
+    let how = match pace.arrivals {
+        Arrivals::Constant => "constant".to_owned(),
+        Arrivals::Poisson { seed } => format!("Poisson, seed {seed}"),
+    };
+    format!("{}; {how}", stages.join(", then "))
 }
 
 /// Stopped before the window opened.
@@ -129,15 +148,16 @@ fn rates(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
     let seconds = outcome.duration.as_secs_f64();
     let per_second = if seconds > 0.0 { outcome.bytes_read as f64 / seconds } else { 0.0 };
     let cpu = outcome.cpu_us_per_request();
-    let mut lines = vec![
-        row(paint, "Rate", &rate),
+    let mut lines = vec![row(paint, "Rate", &rate)];
+    lines.extend(outcome.open.iter().map(|open| row(paint, "Planned", &planned(outcome, open))));
+    lines.extend([
         row(
             paint,
             "Read",
             &format!("{:>10}/s  {} in all", bytes(per_second), bytes(outcome.bytes_read as f64)),
         ),
         row(paint, "Client", &format!("{:>10} of CPU a request", time_us(cpu))),
-    ];
+    ]);
     if outcome.reconnects > 0 || !plan.keepalive {
         let mean = time_us(outcome.connect.mean_ns() / 1e3);
         let text = format!("{:>10} again, {mean} each on average", count(outcome.reconnects));
@@ -150,7 +170,28 @@ fn latencies(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
     if outcome.latency.count() == 0 {
         return vec![row(paint, "Latency", "no answer")];
     }
-    let latency = &outcome.latency;
+    let from = match (&outcome.open, plan.keepalive) {
+        (Some(_), _) => "the planned time",
+        (None, true) => "write",
+        (None, false) => "connect",
+    };
+    let note = paint.dim(&format!("from {from} to last byte"));
+    let mut lines = vec![row(paint, "Latency", &note)];
+    lines.extend(figures(&outcome.latency, paint));
+    if let Some(open) = &outcome.open {
+        let from = if plan.keepalive { "write" } else { "connect" };
+        let note = paint.dim(&format!("from {from} to last byte"));
+        lines.push(row(paint, "Service", &note));
+        lines.extend(figures(&open.service, paint).into_iter().skip(1));
+        let note = "from the planned time to the write, where a connection was free";
+        lines.push(row(paint, "Lag", &paint.dim(note)));
+        lines.extend(figures(&open.lag, paint).into_iter().skip(1));
+    }
+    lines
+}
+
+/// Names and values, below each other.
+fn figures(latency: &Latency, paint: Paint) -> [String; 2] {
     let at = |quantile| latency.quantile_ns(quantile) as f64 / 1e3;
     let figures = [
         ("mean", latency.mean_ns() / 1e3),
@@ -162,13 +203,25 @@ fn latencies(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
     ];
     let names: String = figures.iter().map(|(name, _)| format!("{name:>10}")).collect();
     let values: String = figures.iter().map(|(_, us)| format!("{:>10}", time_us(*us))).collect();
-    let from = if plan.keepalive { "write" } else { "connect" };
-    let note = format!("from {from} to last byte");
-    vec![
-        row(paint, "Latency", &paint.dim(&note)),
-        row(paint, "", &paint.dim(&names)),
-        row(paint, "", &values),
-    ]
+    [row(paint, "", &paint.dim(&names)), row(paint, "", &values)]
+}
+
+/// What an open loop wanted, and what did not come to it.
+fn planned(outcome: &Outcome, open: &OpenTally) -> String {
+    let all = outcome.sent + open.unsent;
+    let seconds = outcome.duration.as_secs_f64();
+    let rate = if seconds > 0.0 { all as f64 / seconds } else { 0.0 };
+    let mut text = format!("{:>10} requests/s", si_count(rate));
+    if open.unsent > 0 {
+        text += &format!(", {} unsent: no connection was free", count(open.unsent));
+    }
+    if open.queued > 0 {
+        text += &format!(", {} waited for a connection", count(open.queued));
+    }
+    if open.burst_max > 1 {
+        text += &format!(", at most {} at once", count(open.burst_max));
+    }
+    text
 }
 
 fn answers(outcome: &Outcome, paint: Paint) -> Vec<String> {

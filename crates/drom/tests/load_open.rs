@@ -1,0 +1,118 @@
+//! `drom load --rate` from outside: requests at their times, whatever becomes of those before.
+
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    process::{Command, Output, Stdio},
+    thread,
+    time::Duration,
+};
+
+use drom_load::null_server;
+use serde_json::Value;
+
+fn drom(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
+    command.arg("load").args(arguments).stdin(Stdio::null());
+    command.output().expect("drom can be started")
+}
+
+fn document(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).expect("JSON on stdout")
+}
+
+/// One connection at a time, each answer after a pause.
+fn slow_server(pause: Duration) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 4096];
+            while stream.read(&mut request).is_ok_and(|length| length > 0) {
+                thread::sleep(pause);
+                if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    url
+}
+
+#[test]
+fn a_rate_is_kept_and_its_figures_are_told() {
+    let server = null_server().expect("a server");
+    let url = format!("http://{}/", server.address());
+    let output = drom(&[&url, "-c", "20", "--rate", "500", "-d", "2s", "--json"]);
+    let told = document(&output);
+    assert_eq!(told["engine"], "open-loop http/1.1 epoll");
+    assert_eq!(told["requests"]["ok"], 1000);
+    let open = &told["open"];
+    assert_eq!((&open["planned"], &open["unsent"]), (&1000.into(), &0.into()));
+    assert_eq!((&open["arrivals"], &open["seed"]), (&"constant".into(), &Value::Null));
+    assert!((told["duration_s"].as_f64().unwrap() - 2.0).abs() < 1e-6);
+    assert!((open["planned_rps"].as_f64().unwrap() - 500.0).abs() < 1e-6);
+    let p50 = |figures: &Value| figures["p50"].as_f64().expect("a latency");
+    assert!(p50(&told["latency_us"]) >= p50(&open["service_us"]));
+}
+
+#[test]
+fn a_seed_makes_the_same_arrivals_again() {
+    let server = null_server().expect("a server");
+    let url = format!("http://{}/", server.address());
+    let sent = |seed: &str| {
+        let stages = "300ms:0-400,300ms:400";
+        let flags = [&url, "--stages", stages, "--arrivals", "poisson", "--seed", seed, "--json"];
+        let told = document(&drom(&flags));
+        assert_eq!(told["open"]["seed"].to_string(), seed);
+        told["open"]["planned"].as_u64().expect("a count")
+    };
+    let first = sent("7");
+    assert!((100..260).contains(&first), "{first} of about 180");
+    assert_eq!(sent("7"), first);
+    assert!((8..20).any(|seed| sent(&seed.to_string()) != first));
+}
+
+/// The server answers 10 a second, and 40 a second are planned.
+#[test]
+fn what_could_not_be_sent_is_told() {
+    let url = slow_server(Duration::from_millis(100));
+    let output = drom(&[&url, "-c", "1", "--rate", "40", "-d", "1s", "--json"]);
+    let told = document(&output);
+    let count = |value: &Value| value.as_u64().expect("a count");
+    let (sent, unsent) = (count(&told["requests"]["sent"]), count(&told["open"]["unsent"]));
+    assert!(sent <= 11 && sent + unsent == 40, "{sent} {unsent}");
+    assert_eq!(count(&told["requests"]["in_flight"]), 0, "it waits for the last answer");
+    // The last one sent was planned when a fourth of the time had passed, and went out at its end.
+    assert!(told["latency_us"]["max"].as_f64().expect("a latency") > 500_000.0, "{told}");
+    let text =
+        String::from_utf8(drom(&[&url, "-c", "1", "--rate", "40", "-d", "1s"]).stdout).unwrap();
+    assert!(text.contains("unsent: no connection was free"), "{text}");
+    assert!(text.contains("warn schedule") && text.contains("from the planned time"), "{text}");
+}
+
+#[test]
+fn requests_and_a_rate_end_with_the_last_planned_one() {
+    let server = null_server().expect("a server");
+    let url = format!("http://{}/", server.address());
+    let told = document(&drom(&[&url, "--rate", "1k", "-n", "200", "--json"]));
+    assert_eq!((&told["requests"]["ok"], &told["open"]["planned"]), (&200.into(), &200.into()));
+}
+
+#[test]
+fn nonsense_is_refused_with_words() {
+    let url = "http://127.0.0.1:9/";
+    for (flags, words) in [
+        (&["--rate", "0"][..], "more than 0"),
+        (&["--rate", "fast"], "no rate"),
+        (&["--stages", "10s"], "TIME:RATE"),
+        (&["--stages", "1s:5", "--rate", "5"], "cannot be used with"),
+        (&["--stages", "1s:0"], "every rate is 0"),
+        (&["--rate", "5", "--arrivals", "fractal"], "poisson"),
+    ] {
+        let output = drom(&[&[url][..], flags].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {said}");
+        assert!(said.contains(words), "{flags:?}: {said}");
+    }
+}

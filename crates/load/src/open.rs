@@ -1,0 +1,158 @@
+//! The open loop's part of a client thread: which request is due, which connection is free for it,
+//! and how late it was. Arrivals do not wait for answers; those that find no free connection wait
+//! in the schedule itself, so that a backlog of any length takes no memory.
+
+use std::{collections::VecDeque, iter::Peekable};
+
+use drom_stats::Latency;
+
+use crate::schedule::Schedule;
+
+/// What only an open loop has to tell, of one window.
+#[derive(Clone, Debug, Default)]
+pub struct OpenTally {
+    /// From the write of a request to the last byte of its answer.
+    pub service: Latency,
+    /// From the planned time to the write, where a connection was free all the while: the
+    /// generator's own lateness.
+    pub lag: Latency,
+    /// Requests for which no connection was free at their planned time.
+    pub queued: u64,
+    /// The most requests that were late together and went out at once.
+    pub burst_max: u64,
+    /// Planned in time, and no connection was free until the end.
+    pub unsent: u64,
+}
+
+impl OpenTally {
+    pub fn merge(&mut self, other: &Self) {
+        self.service.merge(&other.service);
+        self.lag.merge(&other.lag);
+        self.queued += other.queued;
+        self.burst_max = self.burst_max.max(other.burst_max);
+        self.unsent += other.unsent;
+    }
+}
+
+pub struct Open {
+    schedule: Peekable<Schedule>,
+    /// On the clock: where the schedule begins and where it ends.
+    start_ns: u64,
+    end_ns: u64,
+    /// Connections with nothing to do; the one that waits longest is next.
+    idle: VecDeque<u32>,
+    /// Requests begun, the warm-up's too.
+    begun: u64,
+    pub tally: OpenTally,
+}
+
+impl Open {
+    pub fn new(schedule: Schedule, start_ns: u64, duration_ns: u64) -> Self {
+        Self {
+            schedule: schedule.peekable(),
+            start_ns,
+            end_ns: start_ns + duration_ns,
+            idle: VecDeque::new(),
+            begun: 0,
+            tally: OpenTally::default(),
+        }
+    }
+
+    pub fn end_ns(&self) -> u64 {
+        self.end_ns
+    }
+
+    /// When the next request is to begin; `None` when none is left or its time is over.
+    pub fn next_ns(&mut self) -> Option<u64> {
+        self.schedule.peek().map(|at_ns| self.start_ns + at_ns)
+    }
+
+    /// The planned time of a request whose time has come.
+    pub fn take_due(&mut self, now_ns: u64) -> Option<u64> {
+        let planned_ns = self.next_ns().filter(|at_ns| *at_ns <= now_ns && now_ns < self.end_ns)?;
+        self.schedule.next();
+        self.begun += 1;
+        Some(planned_ns)
+    }
+
+    /// When somebody is to be woken for the next request: never while no connection is free.
+    pub fn wake_ns(&mut self) -> Option<u64> {
+        if self.idle.is_empty() { None } else { self.next_ns().filter(|at| *at < self.end_ns) }
+    }
+
+    pub fn rest(&mut self, token: u32) {
+        self.idle.push_back(token);
+    }
+
+    pub fn take_idle(&mut self) -> Option<u32> {
+        self.idle.pop_front()
+    }
+
+    pub fn forget_idle(&mut self, token: u32) {
+        self.idle.retain(|idle| *idle != token);
+    }
+
+    /// No request begins any more.
+    pub fn is_over(&mut self, now_ns: u64) -> bool {
+        now_ns >= self.end_ns || self.schedule.peek().is_none()
+    }
+
+    /// Counts what was planned until then and never began. Returns how many were planned and began.
+    pub fn settle(&mut self, now_ns: u64) -> (u64, u64) {
+        let until_ns = now_ns.min(self.end_ns);
+        while self.next_ns().is_some_and(|at_ns| at_ns < until_ns) {
+            self.schedule.next();
+            self.tally.unsent += 1;
+        }
+        (self.begun + self.tally.unsent, self.begun)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::schedule::{Arrivals, Stage};
+
+    const MS: u64 = 1_000_000;
+
+    /// Ten a second for a second, from 5 s on.
+    fn open() -> Open {
+        let stages = [Stage::steady(Duration::from_secs(1), 10.0)];
+        let schedule = Schedule::new(Arrivals::Constant, &stages, 0, 1);
+        Open::new(schedule, 5_000 * MS, 1_000 * MS)
+    }
+
+    #[test]
+    fn requests_are_due_one_by_one_and_not_after_the_end() {
+        let mut open = open();
+        assert_eq!(open.take_due(4_999 * MS), None);
+        assert_eq!(open.take_due(5_150 * MS), Some(5_000 * MS));
+        assert_eq!(open.take_due(5_150 * MS), Some(5_100 * MS));
+        assert_eq!(open.take_due(5_150 * MS), None);
+        assert_eq!(open.take_due(6_000 * MS), None, "its time is over");
+        assert_eq!(open.settle(6_500 * MS), (10, 2));
+        assert_eq!(open.tally.unsent, 8);
+    }
+
+    #[test]
+    fn nobody_is_woken_while_no_connection_is_free() {
+        let mut open = open();
+        assert_eq!(open.wake_ns(), None);
+        open.rest(3);
+        open.rest(4);
+        assert_eq!(open.wake_ns(), Some(5_000 * MS));
+        assert_eq!(
+            (open.take_idle(), open.take_idle(), open.take_idle()),
+            (Some(3), Some(4), None)
+        );
+    }
+
+    #[test]
+    fn a_run_that_is_stopped_leaves_only_what_was_due_unsent() {
+        let mut open = open();
+        open.take_due(5_000 * MS);
+        assert_eq!(open.settle(5_250 * MS), (3, 1));
+    }
+}

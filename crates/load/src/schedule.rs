@@ -1,0 +1,247 @@
+//! When requests are to begin in an open loop: [`Schedule`], the planned times of one thread.
+//!
+//! Arrivals are made in units of themselves (the number that a rate would have brought by then) and
+//! put on the clock by the inverse of the cumulated rate. So stages, ramps and threads need nothing
+//! of their own: constant arrivals are the whole numbers, dealt to the threads in turn; a Poisson
+//! process is the sum of exponential steps, and T independent ones of a T-th of the rate are one of
+//! the whole (superposition). Pure: the clock is the caller's.
+
+use std::time::Duration;
+
+use drom_stats::Rng;
+
+/// How arrivals lie in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrivals {
+    /// As regular as a clock.
+    Constant,
+    /// Each at random, whatever the others do.
+    Poisson { seed: u64 },
+}
+
+/// A rate that holds, or changes evenly, for a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stage {
+    pub duration: Duration,
+    pub from_rps: f64,
+    pub to_rps: f64,
+}
+
+impl Stage {
+    #[must_use]
+    pub fn steady(duration: Duration, rps: f64) -> Self {
+        Self { duration, from_rps: rps, to_rps: rps }
+    }
+
+    /// Arrivals in the whole of it.
+    fn arrivals(&self) -> f64 {
+        (self.from_rps + self.to_rps) / 2.0 * self.duration.as_secs_f64()
+    }
+
+    /// After how many seconds the cumulated rate reaches `arrivals`: the root of
+    /// `from t + (to - from) t^2 / 2d`, in the form that stands a slope of 0.
+    fn seconds_to(&self, arrivals: f64) -> f64 {
+        let slope = (self.to_rps - self.from_rps) / self.duration.as_secs_f64();
+        let root = (self.from_rps * self.from_rps + 2.0 * slope * arrivals).max(0.0).sqrt();
+        if arrivals == 0.0 { 0.0 } else { 2.0 * arrivals / (self.from_rps + root) }
+    }
+}
+
+/// The planned times of one thread of several, in nanoseconds from the start, in order.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    stages: Vec<Stage>,
+    steps: Steps,
+    /// Where the next arrival lies, in arrivals of the whole run.
+    next: f64,
+    /// The stage it lies in, and how many arrivals and seconds were before that.
+    stage: usize,
+    before: (f64, f64),
+}
+
+#[derive(Clone, Debug)]
+enum Steps {
+    /// This thread's arrivals lie so far apart.
+    Even(f64),
+    /// On average.
+    Exponential(f64, Rng),
+}
+
+impl Schedule {
+    /// For thread `at` of `threads`.
+    #[must_use]
+    pub fn new(arrivals: Arrivals, stages: &[Stage], at: u32, threads: u32) -> Self {
+        let mean = f64::from(threads);
+        let (steps, next) = match arrivals {
+            Arrivals::Constant => (Steps::Even(mean), f64::from(at)),
+            Arrivals::Poisson { seed } => {
+                let mut rng = Rng::new(seed.wrapping_add(u64::from(at) << 32));
+                let first = exponential(&mut rng) * mean;
+                (Steps::Exponential(mean, rng), first)
+            }
+        };
+        Self { stages: stages.to_vec(), steps, next, stage: 0, before: (0.0, 0.0) }
+    }
+
+    fn time_ns(&mut self) -> Option<u64> {
+        loop {
+            let stage = self.stages.get(self.stage)?;
+            let arrivals = stage.arrivals();
+            // What falls on the end of a stage is the next one's.
+            if self.next - self.before.0 < arrivals {
+                let seconds = self.before.1 + stage.seconds_to(self.next - self.before.0);
+                return Some((seconds * 1e9).round() as u64);
+            }
+            self.before.0 += arrivals;
+            self.before.1 += stage.duration.as_secs_f64();
+            self.stage += 1;
+        }
+    }
+}
+
+impl Iterator for Schedule {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let time_ns = self.time_ns()?;
+        self.next += match &mut self.steps {
+            Steps::Even(step) => *step,
+            Steps::Exponential(mean, rng) => exponential(rng) * *mean,
+        };
+        Some(time_ns)
+    }
+}
+
+/// With mean 1: minus the logarithm of a number in (0, 1].
+fn exponential(rng: &mut Rng) -> f64 {
+    -(1.0 - rng.unit()).ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn whole(arrivals: Arrivals, stages: &[Stage], threads: u32) -> Vec<u64> {
+        let threads = (0..threads).flat_map(|at| Schedule::new(arrivals, stages, at, threads));
+        let mut times: Vec<u64> = threads.collect();
+        times.sort_unstable();
+        times
+    }
+
+    #[test]
+    fn constant_arrivals_are_evenly_spaced_from_the_start() {
+        let stages = [Stage::steady(seconds(2), 4.0)];
+        let times: Vec<u64> = Schedule::new(Arrivals::Constant, &stages, 0, 1).collect();
+        assert_eq!(times, (0..8).map(|at| at * SECOND / 4).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_rate_that_is_no_whole_number_of_nanoseconds_does_not_drift() {
+        let stages = [Stage::steady(seconds(600), 3000.0)];
+        let times: Vec<u64> = Schedule::new(Arrivals::Constant, &stages, 0, 1).collect();
+        assert_eq!(times.len(), 1_800_000);
+        assert_eq!(times[1_500_000], 500 * SECOND);
+        assert_eq!(times[1], 333_333);
+    }
+
+    #[test]
+    fn stages_follow_one_another() {
+        let stages = [Stage::steady(seconds(1), 2.0), Stage::steady(seconds(2), 1.0)];
+        let times = whole(Arrivals::Constant, &stages, 1);
+        assert_eq!(times, [0, SECOND / 2, SECOND, 2 * SECOND]);
+        let pause = [Stage::steady(seconds(3), 0.0), Stage::steady(seconds(1), 2.0)];
+        let times = whole(Arrivals::Constant, &pause, 1);
+        assert_eq!(times, [3 * SECOND, 3 * SECOND + SECOND / 2]);
+    }
+
+    /// Cumulated, a ramp from 0 to 2 in 2 s is t^2 / 2: arrival k is at the root of 2k.
+    #[test]
+    fn a_ramp_is_the_root_of_the_number() {
+        let ramp = [Stage { duration: seconds(10), from_rps: 0.0, to_rps: 10.0 }];
+        let times = whole(Arrivals::Constant, &ramp, 1);
+        assert_eq!(times.len(), 50);
+        for (number, time_ns) in (0..).zip(&times) {
+            let expected_ns = f64::sqrt(2.0 * f64::from(number)) * 1e9;
+            assert!((*time_ns as f64 - expected_ns).abs() < 2.0, "{number}");
+        }
+        let down = [Stage { duration: seconds(10), from_rps: 10.0, to_rps: 0.0 }];
+        assert_eq!(whole(Arrivals::Constant, &down, 1).len(), 50);
+    }
+
+    /// Kolmogorov and Smirnov at 1 %: 1.628 / sqrt(n) for many gaps.
+    fn assert_exponential(times: &[u64], rps: f64) {
+        let ends = times
+            .iter()
+            .scan(0, |before, &time| Some((time - std::mem::replace(before, time)) as f64 / 1e9));
+        let mut gaps: Vec<f64> = ends.collect();
+        gaps.sort_by(f64::total_cmp);
+        let n = gaps.len() as f64;
+        let distance = (0..).zip(&gaps).map(|(at, gap)| {
+            let expected = 1.0 - (-gap * rps).exp();
+            (expected - f64::from(at) / n).abs().max((expected - f64::from(at + 1) / n).abs())
+        });
+        let worst = distance.fold(0.0, f64::max);
+        assert!(worst < 1.628 / n.sqrt(), "{worst} of {} at {rps}/s", 1.628 / n.sqrt());
+    }
+
+    #[test]
+    fn poisson_arrivals_have_exponential_gaps_however_many_threads_make_them() {
+        for rps in [1_000.0, 10_000.0, 50_000.0] {
+            for (threads, seed) in [(1, 1), (2, 2), (7, 3)] {
+                let stages = [Stage::steady(seconds(10), rps)];
+                let times = whole(Arrivals::Poisson { seed }, &stages, threads);
+                assert_exponential(&times, rps);
+                let spread = (times.len() as f64 - 10.0 * rps) / f64::sqrt(10.0 * rps);
+                assert!(spread.abs() < 4.0, "{} at {rps}/s", times.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_seed_makes_the_same_times_again() {
+        let stages = [Stage::steady(seconds(1), 100.0)];
+        let times = |seed| whole(Arrivals::Poisson { seed }, &stages, 2);
+        assert_eq!(times(5), times(5));
+        assert_ne!(times(5), times(6));
+    }
+
+    fn stage() -> impl Strategy<Value = Stage> {
+        (1_u64..3000, 0.0..500.0, 0.0..500.0).prop_map(|(ms, from_rps, to_rps)| Stage {
+            duration: Duration::from_millis(ms),
+            from_rps,
+            to_rps,
+        })
+    }
+
+    proptest! {
+        /// Threads deal out the arrivals of the whole, in order, inside the stages.
+        #[test]
+        fn threads_share_what_there_is(
+            stages in prop::collection::vec(stage(), 1..5),
+            threads in 1_u32..5,
+        ) {
+            let one = whole(Arrivals::Constant, &stages, 1);
+            prop_assert_eq!(&one, &whole(Arrivals::Constant, &stages, threads));
+            let expected: f64 = stages.iter().map(Stage::arrivals).sum();
+            prop_assert!((one.len() as f64 - expected).abs() <= 1.0);
+            let end: Duration = stages.iter().map(|stage| stage.duration).sum();
+            let end_ns = end.as_nanos() as u64;
+            for arrivals in [Arrivals::Constant, Arrivals::Poisson { seed: 9 }] {
+                for at in 0..threads {
+                    let times: Vec<u64> =
+                        Schedule::new(arrivals, &stages, at, threads).collect();
+                    prop_assert!(times.is_sorted());
+                    prop_assert!(times.last().is_none_or(|&last| last <= end_ns));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Whole runs of one thread in a simulated world, whose figures are known beforehand.
+
+use super::*;
+use crate::{
+    outcome::{ErrorKind, Outcome},
+    plan::{Pace, Target},
+    sim::{Act, Asked, Sim, page},
+};
+
+const MS: u64 = 1_000_000;
+/// Before an open loop begins.
+const LEAD: u64 = 5 * MS;
+
+fn plan(connections: u32, stop: Stop) -> Plan {
+    let address = "127.0.0.1:80".parse().unwrap();
+    let target = Target { address, host: "x".to_owned(), path: "/".to_owned() };
+    Plan { connections, stop, ..Plan::get(target) }
+}
+
+/// One thread against a script, the warm-up over from the start.
+fn run(plan: &Plan, script: impl FnMut(Asked) -> Vec<(u64, Act)> + 'static) -> Outcome {
+    let (sim, request) = (Sim::new(script), crate::request::build(plan).unwrap());
+    let (stop, live) = (AtomicBool::new(false), Live::default());
+    let quota = match plan.stop {
+        Stop::Requests(requests) => Some(requests),
+        Stop::After(_) => None,
+    };
+    let orders = Orders {
+        plan,
+        request: &request,
+        connections: plan.connections,
+        quota,
+        schedule: plan.pace.as_ref().map(|p| Schedule::new(p.arrivals, &p.stages, 0, 1)),
+        start_ns: sim.now_ns() + LEAD,
+        open_ns: sim.now_ns() + if plan.pace.is_some() { LEAD } else { 0 },
+        stop: &stop,
+        abort: &AtomicBool::new(false),
+        live: &live,
+    };
+    let asked = sim.requests();
+    let report = work_in(sim, &orders).unwrap();
+    let mut outcome = Outcome::default();
+    report.tally.settle(report.in_flight, &mut outcome);
+    outcome.duration = Duration::from_nanos(report.window_ns);
+    outcome.open = report.open;
+    assert_eq!(outcome.sent, asked(), "what the server was asked");
+    outcome
+}
+
+/// Three significant digits, and the microsecond that a look takes.
+fn is_near(measured_ns: u64, wanted_ns: u64) -> bool {
+    measured_ns.abs_diff(wanted_ns) <= wanted_ns / 1000 + 1_000
+}
+
+/// A second, and half a millisecond, in which nothing of these scripts ends.
+fn second() -> Stop {
+    Stop::After(Duration::from_micros(1_000_500))
+}
+
+#[test]
+fn answers_that_take_a_millisecond_are_a_thousand_a_second() {
+    let outcome = run(&plan(1, second()), |_| vec![(MS, page("x"))]);
+    assert_eq!((outcome.ok, outcome.failed, outcome.in_flight), (1000, 0, 1));
+    assert_eq!(outcome.duration, Duration::from_micros(1_000_500));
+    for p in [0.0, 0.5, 0.99, 1.0] {
+        assert!(is_near(outcome.latency.quantile_ns(p), MS), "{p}");
+    }
+}
+
+/// Every tenth answer takes ten times as long: that is the 91st percentile and up.
+#[test]
+fn two_kinds_of_answers_have_their_places() {
+    let script = |asked: Asked| {
+        let slow = asked.number % 10 == 9;
+        vec![(if slow { 10 * MS } else { MS }, page("x"))]
+    };
+    let outcome = run(&plan(7, Stop::Requests(10_000)), script);
+    assert_eq!((outcome.sent, outcome.ok, outcome.in_flight), (10_000, 10_000, 0));
+    let at = |p| outcome.latency.quantile_ns(p);
+    assert!(is_near(at(0.9), MS) && is_near(at(0.901), 10 * MS), "{} {}", at(0.9), at(0.901));
+}
+
+/// A server that freezes: each connection has one request under way, and only those tell of it.
+#[test]
+fn a_closed_loop_sees_a_freeze_once_a_connection() {
+    let script = |asked: Asked| {
+        let at_ms = asked.now_ns / MS % 1_000;
+        vec![(if at_ms == 500 { 400 * MS } else { MS }, page("x"))]
+    };
+    let outcome = run(&plan(3, second()), script);
+    let slow = outcome.latency.histogram().count_between(100 * MS, u64::MAX);
+    assert_eq!((slow, outcome.ok), (3, 3 * 601), "500 before, the frozen one, 100 after");
+    assert!(is_near(outcome.latency.max_ns(), 400 * MS));
+}
+
+#[test]
+fn every_end_of_a_request_is_counted_as_what_it_is() {
+    let script = |asked: Asked| {
+        let Act::Send(whole) = page("0123456789") else { unreachable!() };
+        let part = Act::Send(whole[..whole.len() - 3].to_vec());
+        match asked.number % 5 {
+            0 => vec![(MS, Act::Send(whole))],
+            1 => vec![(MS, part), (2 * MS, Act::Close)],
+            2 => vec![(MS, part), (2 * MS, Act::Reset)],
+            3 => vec![(MS, Act::Send(b"nonsense\r\n\r\n".to_vec()))],
+            _ => vec![],
+        }
+    };
+    let plan = Plan { timeout: Duration::from_millis(100), ..plan(4, Stop::Requests(1000)) };
+    let outcome = run(&plan, script);
+    assert_eq!((outcome.ok, outcome.failed), (200, 800));
+    let errors: Vec<_> = outcome.errors.iter().map(|(kind, count)| (*kind, *count)).collect();
+    let wanted = [(ErrorKind::Timeout, 200), (ErrorKind::Closed, 400), (ErrorKind::Protocol, 200)];
+    assert_eq!(errors, wanted);
+    assert!(is_near(outcome.latency.max_ns(), MS), "errors have a histogram of their own");
+}
+
+#[test]
+fn what_is_under_way_at_the_end_is_neither_good_nor_bad() {
+    let outcome = run(&plan(5, second()), |_| vec![(300 * MS, page("x"))]);
+    assert_eq!((outcome.sent, outcome.ok, outcome.in_flight), (20, 15, 5));
+}
+
+#[test]
+fn a_page_may_come_in_any_pieces() {
+    let script = |asked: Asked| {
+        let Act::Send(whole) = page("0123456789") else { unreachable!() };
+        let step = 1 + asked.number as usize % whole.len();
+        let pieces = whole.chunks(step).map(|piece| Act::Send(piece.to_vec()));
+        (1..).map(|at| at * MS / 100).zip(pieces).collect()
+    };
+    let outcome = run(&plan(3, Stop::Requests(500)), script);
+    assert_eq!((outcome.ok, outcome.failed), (500, 0));
+}
+
+// ---- open loop ---------------------------------------------------------------------------------
+
+fn paced(connections: u32, rps: f64, duration: Duration) -> Plan {
+    Plan { pace: Some(Pace::steady(rps, duration)), ..plan(connections, Stop::After(duration)) }
+}
+
+#[test]
+fn an_open_loop_begins_each_request_at_its_time() {
+    let outcome = run(&paced(5, 100.0, Duration::from_secs(3)), |_| vec![(MS, page("x"))]);
+    let open = outcome.open.unwrap();
+    assert_eq!((outcome.sent, outcome.ok, open.unsent, open.queued), (300, 300, 0, 0));
+    assert_eq!(outcome.duration, Duration::from_secs(3));
+    assert!(is_near(outcome.latency.max_ns(), MS) && is_near(open.service.max_ns(), MS));
+    assert_eq!((open.lag.count(), open.burst_max), (300, 0));
+    assert!(open.lag.max_ns() <= 1_000, "{}", open.lag.max_ns());
+}
+
+/// The example of wrk2's README: 1.4 s in which nothing is answered, in 30 s at 2,000 a second.
+/// Who comes so long before its end waits so long: figures to be had with pencil and paper.
+fn freeze(asked: Asked) -> Vec<(u64, Act)> {
+    let (began, ended) = (1_000 * MS + LEAD + 10_000 * MS, 1_000 * MS + LEAD + 11_400 * MS);
+    let frozen = (began..ended).contains(&asked.now_ns);
+    vec![(if frozen { ended - asked.now_ns } else { 0 } + MS, page("x"))]
+}
+
+#[test]
+fn who_waits_for_a_frozen_server_is_counted_from_the_planned_time() {
+    let outcome = run(&paced(4_000, 2_000.0, Duration::from_secs(30)), freeze);
+    assert_eq!((outcome.ok, outcome.open.unwrap().unsent), (60_000, 0));
+    let at_ms = |p| outcome.latency.quantile_ns(p) as f64 / MS as f64;
+    // 2,800 of 60,000 come while it is frozen; the k-th slowest waits 1,400 - k / 2 ms.
+    for (p, wanted_ms) in [(0.5, 1.0), (0.95, 1.0), (0.96, 201.0), (0.99, 1101.0), (0.999, 1371.0)]
+    {
+        assert!((at_ms(p) / wanted_ms - 1.0).abs() < 0.02, "p{p}: {} {wanted_ms}", at_ms(p));
+    }
+}
+
+/// With fewer connections than wait, the others wait in the schedule: that is in the latency, and
+/// only the service time looks well.
+#[test]
+fn waiting_for_a_connection_is_waiting() {
+    let outcome = run(&paced(20, 2_000.0, Duration::from_secs(30)), freeze);
+    let open = outcome.open.as_ref().unwrap();
+    assert_eq!((outcome.ok, open.unsent), (60_000, 0));
+    assert!(
+        outcome.latency.quantile_ns(0.99) > 1_000 * MS,
+        "{}",
+        outcome.latency.quantile_ns(0.99)
+    );
+    assert!(is_near(open.service.quantile_ns(0.999), MS));
+    assert!(open.queued >= 2_780, "{}", open.queued);
+    assert_eq!(open.queued + open.lag.count(), 60_000);
+}
+
+#[test]
+fn what_finds_no_connection_until_the_end_is_unsent() {
+    let outcome = run(&paced(1, 10.0, Duration::from_secs(2)), |_| vec![(450 * MS, page("x"))]);
+    let open = outcome.open.unwrap();
+    assert_eq!((outcome.sent, outcome.ok, outcome.in_flight, open.unsent), (5, 5, 0, 15));
+    // The fifth was planned for 0.4 s and begins when four have had 0.45 s each.
+    assert!(is_near(outcome.latency.max_ns(), (4 * 450 + 450 - 400) * MS));
+}
+
+#[test]
+fn a_server_may_close_a_connection_that_is_free() {
+    let script = |_: Asked| vec![(MS, page("x")), (3 * MS, Act::Close)];
+    let outcome = run(&paced(2, 100.0, Duration::from_secs(1)), script);
+    assert_eq!((outcome.ok, outcome.failed), (100, 0));
+    let slowest_ns = outcome.latency.max_ns();
+    assert!(is_near(slowest_ns, MS), "connects are no part of it: {slowest_ns}");
+    assert!(outcome.reconnects >= 90, "{}", outcome.reconnects);
+}
+
+#[test]
+fn answers_after_the_window_are_waited_for() {
+    let script = |asked: Asked| vec![(if asked.number == 9 { 5_000 * MS } else { MS }, page("x"))];
+    let outcome = run(&paced(3, 10.0, Duration::from_secs(1)), script);
+    assert_eq!((outcome.ok, outcome.in_flight, outcome.duration), (10, 0, Duration::from_secs(1)));
+    assert!(is_near(outcome.latency.max_ns(), 5_000 * MS));
+    let plan = Plan { timeout: Duration::from_secs(2), ..paced(3, 10.0, Duration::from_secs(1)) };
+    let outcome =
+        run(&plan, |asked| vec![(if asked.number == 9 { 5_000 * MS } else { MS }, page("x"))]);
+    assert_eq!((outcome.ok, outcome.errors[&ErrorKind::Timeout]), (9, 1));
+}
