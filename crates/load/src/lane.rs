@@ -143,7 +143,7 @@ impl<'a, W: World> Lane<'a, W> {
         connection.phase = Phase::Idle;
         connection.idle_since_ns = self.now_ns;
         if let Some(open) = &mut self.open {
-            open.rest(connection.token);
+            open.rest(connection.token, self.now_ns);
         }
     }
 

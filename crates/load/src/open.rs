@@ -39,8 +39,8 @@ pub struct Open {
     /// On the clock: where the schedule begins and where it ends.
     start_ns: u64,
     end_ns: u64,
-    /// Connections with nothing to do; the one that waits longest is next.
-    idle: VecDeque<u32>,
+    /// Connections with nothing to do, and since when; the one that waits longest is next.
+    idle: VecDeque<(u32, u64)>,
     /// Requests begun, the warm-up's too.
     begun: u64,
     pub tally: OpenTally,
@@ -69,10 +69,19 @@ impl Open {
 
     /// The planned time of a request whose time has come.
     pub fn take_due(&mut self, now_ns: u64) -> Option<u64> {
-        let planned_ns = self.next_ns().filter(|at_ns| *at_ns <= now_ns && now_ns < self.end_ns)?;
+        let is_in_time = now_ns < self.end_ns || self.is_late(now_ns);
+        let planned_ns = self.next_ns().filter(|at_ns| *at_ns <= now_ns && is_in_time)?;
         self.schedule.next();
         self.begun += 1;
         Some(planned_ns)
+    }
+
+    /// Only the generator was late: a connection was free for the next request all the while. It
+    /// begins after the end, too.
+    fn is_late(&mut self, now_ns: u64) -> bool {
+        let free_ns = self.idle.front().map(|(_, since_ns)| *since_ns);
+        let due = self.next_ns().filter(|at_ns| *at_ns <= now_ns && *at_ns < self.end_ns);
+        due.zip(free_ns).is_some_and(|(at_ns, free_ns)| free_ns <= at_ns)
     }
 
     /// When somebody is to be woken for the next request: never while no connection is free.
@@ -80,21 +89,21 @@ impl Open {
         if self.idle.is_empty() { None } else { self.next_ns().filter(|at| *at < self.end_ns) }
     }
 
-    pub fn rest(&mut self, token: u32) {
-        self.idle.push_back(token);
+    pub fn rest(&mut self, token: u32, now_ns: u64) {
+        self.idle.push_back((token, now_ns));
     }
 
     pub fn take_idle(&mut self) -> Option<u32> {
-        self.idle.pop_front()
+        self.idle.pop_front().map(|(token, _)| token)
     }
 
     pub fn forget_idle(&mut self, token: u32) {
-        self.idle.retain(|idle| *idle != token);
+        self.idle.retain(|(idle, _)| *idle != token);
     }
 
     /// No request begins any more.
     pub fn is_over(&mut self, now_ns: u64) -> bool {
-        now_ns >= self.end_ns || self.schedule.peek().is_none()
+        self.schedule.peek().is_none() || now_ns >= self.end_ns && !self.is_late(now_ns)
     }
 
     /// Counts what was planned until then and never began. Returns how many were planned and began.
@@ -140,13 +149,30 @@ mod tests {
     fn nobody_is_woken_while_no_connection_is_free() {
         let mut open = open();
         assert_eq!(open.wake_ns(), None);
-        open.rest(3);
-        open.rest(4);
+        open.rest(3, 0);
+        open.rest(4, 0);
         assert_eq!(open.wake_ns(), Some(5_000 * MS));
         assert_eq!(
             (open.take_idle(), open.take_idle(), open.take_idle()),
             (Some(3), Some(4), None)
         );
+    }
+
+    #[test]
+    fn who_was_late_itself_sends_after_the_end_what_a_connection_was_free_for() {
+        let mut open = open();
+        open.rest(3, 5_850 * MS);
+        assert!((0..9).all(|_| open.take_due(5_999 * MS).is_some()));
+        assert_eq!(
+            (open.is_over(6_001 * MS), open.take_due(6_001 * MS)),
+            (false, Some(5_900 * MS))
+        );
+        assert!(open.is_over(6_001 * MS));
+        assert_eq!(open.settle(6_001 * MS), (10, 10));
+        let mut open = self::open();
+        assert!((0..9).all(|_| open.take_due(5_999 * MS).is_some()));
+        open.rest(3, 5_950 * MS);
+        assert_eq!((open.is_over(6_001 * MS), open.take_due(6_001 * MS)), (true, None));
     }
 
     #[test]
