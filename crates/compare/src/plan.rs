@@ -488,8 +488,7 @@ impl Written {
                 let message = format!("two values of the axis {axis} are `{twice}`");
                 return Err(Error::plan(&place, message));
             }
-            let one = std::slice::from_ref(values);
-            let values = values.as_array().map_or(one, Vec::as_slice);
+            let values = listed(values);
             let number = |value: &toml::Value| {
                 value.as_integer().is_some_and(|n| n > 0 && u32::try_from(n).is_ok())
             };
@@ -751,13 +750,16 @@ fn points(axes: &toml::Table) -> Vec<Point> {
     points
 }
 
-/// The values of an axis as they stand for its word.
+/// The values of an axis; a single one need not be a list.
+fn listed(values: &toml::Value) -> &[toml::Value] {
+    values.as_array().map_or(std::slice::from_ref(values), Vec::as_slice)
+}
+
+/// The same as they stand for its word.
 fn texts(values: &toml::Value) -> Vec<String> {
-    let one = std::slice::from_ref(values);
-    let values = values.as_array().map_or(one, Vec::as_slice);
     let text =
         |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    values.iter().map(text).collect()
+    listed(values).iter().map(text).collect()
 }
 
 /// Replaces `{word}`. `{port}` and `{dir}` stay for the start.

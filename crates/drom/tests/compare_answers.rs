@@ -1,49 +1,19 @@
 //! `drom compare` and what a wrong answer is, from outside: pages with a clock or their own port
 //! are none, a server that goes wrong under load is.
 
+#[path = "support/answering.rs"]
+mod answering;
+
 use std::{
-    fs,
     path::Path,
     process::{Command, Output, Stdio},
 };
 
-/// Answers one connection at a time with what the code makes of `$port` and `$n`, its requests.
-const SERVER: &str = r#"
-use strict; use IO::Socket::INET;
-my ($port, $code) = @ARGV; my $n = 0;
-my $l = IO::Socket::INET->new(LocalAddr => "127.0.0.1:$port", Listen => 9, ReuseAddr => 1)
-    or die $!;
-while (my $c = $l->accept) {
-    while (defined(my $line = <$c>)) {
-        my $close = 0;
-        while ($line =~ /\S/) { $close = 1 if $line =~ /^connection: close/i; $line = <$c> // last }
-        $n++;
-        my $body = eval $code;
-        syswrite $c, "HTTP/1.1 200 OK\r\nContent-Length: " . length($body) . "\r\n\r\n$body";
-        last if $close;
-    }
-}
-"#;
-
 /// Both variants run this code for each answer.
 fn compare(folder: &Path, settings: &str, code: &str) -> Output {
-    fs::write(folder.join("server.pl"), SERVER).expect("written");
-    let variant = |name: &str| {
-        format!(
-            "[[variant]]\nname = \"{name}\"\nurl = \"/\"\n\
-             command = [\"perl\", \"{{plan_dir}}/server.pl\", \"{{port}}\", '{code}']\n"
-        )
-    };
-    let text = format!(
-        "name = \"cli\"\nbaseline = \"a\"\nplacement = \"shared\"\n{settings}\n\
-         blocks = {{ min = 6, max = 6 }}\n[load]\nconnections = 1\nslice = \"150ms\"\n\
-         warmup = \"10ms\"\n{}{}",
-        variant("a"),
-        variant("b")
-    );
-    fs::write(folder.join("plan.toml"), text).expect("written");
+    let plan = answering::plan_with(folder, &format!("{settings}\n"), 6, code);
     let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
-    command.arg("compare").arg(folder.join("plan.toml")).env("DROM_RUNS", folder.join("runs"));
+    command.arg("compare").arg(plan).env("DROM_RUNS", folder.join("runs"));
     command.stdin(Stdio::null()).output().expect("runs")
 }
 

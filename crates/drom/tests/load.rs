@@ -1,5 +1,8 @@
 //! `drom load` from outside: what it prints, what it refuses, how it ends.
 
+#[path = "support/loading.rs"]
+mod loading;
+
 use std::{
     io::{Read, Write},
     net::TcpListener,
@@ -9,20 +12,8 @@ use std::{
     time::Duration,
 };
 
-use drom_load::{NullServer, null_server};
+use loading::{document, drom, server};
 use serde_json::{Value, json};
-
-fn drom(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
-    command.arg("load").args(arguments).stdin(Stdio::null());
-    command.output().expect("drom can be started")
-}
-
-fn server() -> (NullServer, String) {
-    let server = null_server().expect("a server");
-    let url = format!("http://{}/", server.address());
-    (server, url)
-}
 
 /// Answers each connection's first request with `answer` and closes; tells the requests it saw.
 fn answering(answer: &'static [u8]) -> (String, Receiver<Vec<u8>>) {
@@ -50,10 +41,6 @@ fn stdout(output: &Output) -> String {
 
 fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("text")
-}
-
-fn document(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).expect("JSON on stdout")
 }
 
 /// The client shares the machine with other tests, so that it may be found to be the limit.

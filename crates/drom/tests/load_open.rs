@@ -1,25 +1,17 @@
 //! `drom load --rate` from outside: requests at their times, whatever becomes of those before.
 
+#[path = "support/loading.rs"]
+mod loading;
+
 use std::{
     io::{Read, Write},
     net::TcpListener,
-    process::{Command, Output, Stdio},
     thread,
     time::Duration,
 };
 
-use drom_load::null_server;
+use loading::{document, drom, server};
 use serde_json::Value;
-
-fn drom(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
-    command.arg("load").args(arguments).stdin(Stdio::null());
-    command.output().expect("drom can be started")
-}
-
-fn document(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).expect("JSON on stdout")
-}
 
 /// One connection at a time, each answer after a pause.
 fn slow_server(pause: Duration) -> String {
@@ -41,8 +33,7 @@ fn slow_server(pause: Duration) -> String {
 
 #[test]
 fn a_rate_is_kept_and_its_figures_are_told() {
-    let server = null_server().expect("a server");
-    let url = format!("http://{}/", server.address());
+    let (_server, url) = server();
     let output = drom(&[&url, "-c", "20", "--rate", "500", "-d", "2s", "--json"]);
     let told = document(&output);
     assert_eq!(told["engine"], "open-loop http/1.1 epoll");
@@ -58,8 +49,7 @@ fn a_rate_is_kept_and_its_figures_are_told() {
 
 #[test]
 fn a_seed_makes_the_same_arrivals_again() {
-    let server = null_server().expect("a server");
-    let url = format!("http://{}/", server.address());
+    let (_server, url) = server();
     let sent = |seed: &str| {
         let stages = "300ms:0-400,300ms:400";
         let flags = [&url, "--stages", stages, "--arrivals", "poisson", "--seed", seed, "--json"];
@@ -93,8 +83,7 @@ fn what_could_not_be_sent_is_told() {
 
 #[test]
 fn requests_and_a_rate_end_with_the_last_planned_one() {
-    let server = null_server().expect("a server");
-    let url = format!("http://{}/", server.address());
+    let (_server, url) = server();
     let told = document(&drom(&[&url, "--rate", "1k", "-n", "200", "--json"]));
     assert_eq!((&told["requests"]["ok"], &told["open"]["planned"]), (&200.into(), &200.into()));
 }

@@ -50,8 +50,6 @@ pub struct Connection<Stream> {
     pub written_ns: u64,
     /// Until when this connection's time is accounted for.
     pub accounted_to_ns: u64,
-    /// Since when it is free, in an open loop.
-    pub idle_since_ns: u64,
     pub answers: u64,
     pub established: bool,
 }
@@ -69,7 +67,6 @@ impl<Stream> Connection<Stream> {
             begun_ns: now_ns,
             written_ns: now_ns,
             accounted_to_ns: now_ns,
-            idle_since_ns: now_ns,
             answers: 0,
             established: false,
         }

@@ -13,7 +13,7 @@ use std::{
 use crate::{
     connection::{Connection, Phase, to_ns},
     error::Error,
-    open::Open,
+    open::{Due, Open},
     outcome::{BadBody, ErrorKind},
     plan::Plan,
     poll::Ready,
@@ -99,9 +99,10 @@ impl<'a, W: World> Lane<'a, W> {
         }
     }
 
-    /// Begins the request that is due on a connection that waited for it.
-    pub fn start_due(&mut self, connection: &mut Connection<W::Stream>, planned_ns: u64) {
-        let was_free = connection.idle_since_ns <= planned_ns && connection.stream.is_some();
+    /// Begins the request that is due on the connection that waited for it.
+    pub fn start_due(&mut self, connection: &mut Connection<W::Stream>, due: Due) {
+        let Due { planned_ns, free_ns, .. } = due;
+        let was_free = free_ns <= planned_ns && connection.stream.is_some();
         self.start(connection, planned_ns);
         let Some(open) = &mut self.open else { return };
         if was_free {
@@ -109,14 +110,6 @@ impl<'a, W: World> Lane<'a, W> {
         } else {
             open.tally.queued += 1;
         }
-    }
-
-    /// A free connection for a request that is due.
-    pub fn take_due(&mut self) -> Option<(u32, u64)> {
-        let open = self.open.as_mut()?;
-        open.wake_ns().filter(|at_ns| *at_ns <= self.now_ns)?;
-        let planned_ns = open.take_due(self.now_ns)?;
-        Some((open.take_idle()?, planned_ns))
     }
 
     fn start(&mut self, connection: &mut Connection<W::Stream>, planned_ns: u64) {
@@ -141,7 +134,6 @@ impl<'a, W: World> Lane<'a, W> {
             return self.connect(connection);
         }
         connection.phase = Phase::Idle;
-        connection.idle_since_ns = self.now_ns;
         if let Some(open) = &mut self.open {
             open.rest(connection.token, self.now_ns);
         }

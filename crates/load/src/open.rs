@@ -34,7 +34,18 @@ impl OpenTally {
     }
 }
 
+/// A request whose time has come, and a connection for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    pub planned_ns: u64,
+    pub token: u32,
+    /// Since when the connection has nothing to do.
+    pub free_ns: u64,
+}
+
 pub struct Open {
+    /// As it was before anything of it came.
+    whole: Schedule,
     schedule: Peekable<Schedule>,
     /// On the clock: where the schedule begins and where it ends.
     start_ns: u64,
@@ -47,11 +58,12 @@ pub struct Open {
 }
 
 impl Open {
-    pub fn new(schedule: Schedule, start_ns: u64, duration_ns: u64) -> Self {
+    pub fn new(schedule: Schedule, start_ns: u64) -> Self {
         Self {
+            end_ns: start_ns + schedule.duration_ns(),
+            whole: schedule.clone(),
             schedule: schedule.peekable(),
             start_ns,
-            end_ns: start_ns + duration_ns,
             idle: VecDeque::new(),
             begun: 0,
             tally: OpenTally::default(),
@@ -76,6 +88,14 @@ impl Open {
         Some(planned_ns)
     }
 
+    /// The same for a connection that waits for it, if one does.
+    pub fn take_free(&mut self, now_ns: u64) -> Option<Due> {
+        let (token, free_ns) = *self.idle.front()?;
+        let planned_ns = self.take_due(now_ns)?;
+        self.idle.pop_front();
+        Some(Due { planned_ns, token, free_ns })
+    }
+
     /// Only the generator was late: a connection was free for the next request all the while. It
     /// begins after the end, too.
     fn is_late(&mut self, now_ns: u64) -> bool {
@@ -93,10 +113,6 @@ impl Open {
         self.idle.push_back((token, now_ns));
     }
 
-    pub fn take_idle(&mut self) -> Option<u32> {
-        self.idle.pop_front().map(|(token, _)| token)
-    }
-
     pub fn forget_idle(&mut self, token: u32) {
         self.idle.retain(|(idle, _)| *idle != token);
     }
@@ -106,14 +122,15 @@ impl Open {
         self.schedule.peek().is_none() || now_ns >= self.end_ns && !self.is_late(now_ns)
     }
 
-    /// Counts what was planned until then and never began. Returns how many were planned and began.
+    /// Counts what was planned until then and never began. Returns how many were planned, counted
+    /// anew, and how many began.
     pub fn settle(&mut self, now_ns: u64) -> (u64, u64) {
-        let until_ns = now_ns.min(self.end_ns);
-        while self.next_ns().is_some_and(|at_ns| at_ns < until_ns) {
-            self.schedule.next();
+        let (start_ns, end_ns) = (self.start_ns, self.end_ns);
+        let is_due = |at_ns: &u64| start_ns + at_ns <= now_ns && start_ns + at_ns < end_ns;
+        while self.schedule.next_if(is_due).is_some() {
             self.tally.unsent += 1;
         }
-        (self.begun + self.tally.unsent, self.begun)
+        (self.whole.clone().take_while(is_due).count() as u64, self.begun)
     }
 }
 
@@ -130,7 +147,7 @@ mod tests {
     fn open() -> Open {
         let stages = [Stage::steady(Duration::from_secs(1), 10.0)];
         let schedule = Schedule::new(Arrivals::Constant, &stages, 0, 1);
-        Open::new(schedule, 5_000 * MS, 1_000 * MS)
+        Open::new(schedule, 5_000 * MS)
     }
 
     #[test]
@@ -152,10 +169,8 @@ mod tests {
         open.rest(3, 0);
         open.rest(4, 0);
         assert_eq!(open.wake_ns(), Some(5_000 * MS));
-        assert_eq!(
-            (open.take_idle(), open.take_idle(), open.take_idle()),
-            (Some(3), Some(4), None)
-        );
+        let mut take = || open.take_free(5_200 * MS).map(|due| due.token);
+        assert_eq!((take(), take(), take()), (Some(3), Some(4), None));
     }
 
     #[test]

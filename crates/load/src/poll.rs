@@ -38,6 +38,7 @@ impl Poll {
         }
         // SAFETY: `raw` is a fresh descriptor that nothing else owns.
         let epoll = unsafe { OwnedFd::from_raw_fd(raw) };
+        sleep_exactly();
         Ok(Self {
             epoll,
             reports: vec![libc::epoll_event { events: 0, u64: 0 }; reports_max.max(1)],
@@ -100,14 +101,19 @@ impl Poll {
     }
 }
 
-/// Whether the kernel has `epoll_pwait2` and lets us use it; and short sleeps are to be short.
+/// The kernel adds 50 us to a thread's sleeps unless it is told otherwise.
+fn sleep_exactly() {
+    // SAFETY: takes numbers; refused, sleeps are as long as ever.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+}
+
+/// Whether the kernel has `epoll_pwait2` and lets us use it.
 fn has_fine_waits(epoll: libc::c_int) -> bool {
     let mut report = libc::epoll_event { events: 0, u64: 0 };
     let time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let none = std::ptr::null::<libc::sigset_t>();
-    // SAFETY: room for one report and a time that live through the call; prctl takes numbers.
+    // SAFETY: room for one report and a time that live through the call.
     unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
         let (number, report) = (libc::SYS_epoll_pwait2, &raw mut report);
         libc::syscall(number, epoll, report, 1, &raw const time, none, 0) >= 0
     }

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use drom_stats::Rng;
 
+use crate::connection::to_ns;
+
 /// How arrivals lie in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
@@ -81,6 +83,12 @@ impl Schedule {
             }
         };
         Self { stages: stages.to_vec(), steps, next, stage: 0, before: (0.0, 0.0) }
+    }
+
+    /// How long all stages last.
+    #[must_use]
+    pub fn duration_ns(&self) -> u64 {
+        to_ns(self.stages.iter().map(|stage| stage.duration).sum())
     }
 
     fn time_ns(&mut self) -> Option<u64> {

@@ -16,7 +16,7 @@ use crate::{
     connection::{Connection, Phase, to_ns},
     error::Error,
     lane::Lane,
-    open::{Open, OpenTally},
+    open::{Due, Open, OpenTally},
     pace::{self, Mark},
     patience::{LOOK_NS_MAX, Patience},
     plan::{Plan, Stop},
@@ -90,7 +90,7 @@ pub fn work(orders: &Orders<'_>) -> Result<Report, Error> {
 
 fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
     let mut lane = Lane::new(orders.plan, orders.request, world, orders.quota);
-    lane.open = open_loop(orders);
+    lane.open = orders.schedule.clone().map(|schedule| Open::new(schedule, orders.start_ns));
     let now_ns = lane.now_ns;
     let connections = (0..orders.connections).map(|token| Connection::new(token, now_ns)).collect();
     let window = Window::open(now_ns);
@@ -113,12 +113,6 @@ fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
         return Err(error);
     }
     ended.map(|()| worker.report())
-}
-
-fn open_loop(orders: &Orders<'_>) -> Option<Open> {
-    let (schedule, pace) = (orders.schedule.clone()?, orders.plan.pace.as_ref()?);
-    let duration = orders.plan.warmup + pace.duration();
-    Some(Open::new(schedule, orders.start_ns, to_ns(duration)))
 }
 
 struct Worker<'a, W: World> {
@@ -276,13 +270,18 @@ impl<W: World> Worker<'_, W> {
     /// Begins what is due, as far as connections are free.
     fn release(&mut self) {
         let mut burst = 0;
-        while let Some((token, planned_ns)) = self.lane.take_due() {
-            self.lane.start_due(&mut self.connections[token as usize], planned_ns);
+        while let Some(due) = self.take_due() {
+            self.lane.start_due(&mut self.connections[due.token as usize], due);
             burst += 1;
         }
         if let Some(open) = self.lane.open.as_mut().filter(|_| burst > 1) {
             open.tally.burst_max = open.tally.burst_max.max(burst);
         }
+    }
+
+    fn take_due(&mut self) -> Option<Due> {
+        let now_ns = self.lane.now_ns;
+        self.lane.open.as_mut()?.take_free(now_ns)
     }
 
     /// Requests under way belong to the window: they end in it.

@@ -69,11 +69,8 @@ pub fn install(
     for signal in [libc::SIGINT, libc::SIGHUP, libc::SIGUSR1] {
         handle(signal, not_ours as *const () as usize, libc::SA_RESTART);
     }
-    // SAFETY: ignoring a signal needs no handler.
-    unsafe {
-        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
-        libc::signal(libc::SIGXFSZ, libc::SIG_IGN); // too large a file is an error of that write
-    }
+    sys::set_signal(libc::SIGPIPE, true);
+    sys::set_signal(libc::SIGXFSZ, true); // too large a file is an error of that write
     OWN_PID.store(std::process::id() as i32, Relaxed);
     handle(libc::SIGTERM, terminate as *const () as usize, 0);
 }

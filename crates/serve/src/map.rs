@@ -154,6 +154,19 @@ struct Walked {
 }
 
 impl Place {
+    fn new(name: Vec<u8>, base: usize) -> Self {
+        Self {
+            name,
+            base,
+            script: false,
+            context: None,
+            settled: None,
+            as_file: OnceCellSync::new(),
+            is_virtual: AtomicBool::new(false),
+            no_folder_ns: AtomicU64::new(0),
+        }
+    }
+
     /// Finds file and path info: the first component that is no directory is the file.
     fn walk(&self, files: &dyn Files) -> Walked {
         if self.is_virtual.load(Relaxed) {
@@ -377,31 +390,12 @@ impl Mapper {
                     }
                     AliasSource::Regex(_) => None,
                 };
-                return Place {
-                    name,
-                    base,
-                    script: alias.script,
-                    context,
-                    settled: None,
-                    as_file: OnceCellSync::new(),
-                    is_virtual: AtomicBool::new(false),
-                    no_folder_ns: AtomicU64::new(0),
-                };
+                return Place { script: alias.script, context, ..Place::new(name, base) };
             }
         }
         let root = self.config.server.document_root.as_os_str().as_bytes();
         let root = root.strip_suffix(b"/").unwrap_or(root);
-        let (name, base) = ([root, uri].concat(), root.len());
-        Place {
-            name,
-            base,
-            script: false,
-            context: None,
-            settled: None,
-            as_file: OnceCellSync::new(),
-            is_virtual: AtomicBool::new(false),
-            no_folder_ns: AtomicU64::new(0),
-        }
+        Place::new([root, uri].concat(), root.len())
     }
 
     /// Proves, when it is so, that policy and handler are the same wherever the path ends on the

@@ -191,8 +191,8 @@ impl Master {
     }
 
     fn begin(&mut self, config: Config) -> Result<(), ServeError> {
-        // SAFETY: no handler. A log over the limit of a file's size is not the end of the server.
-        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+        // A log over the limit of a file's size is not the end of the server.
+        sys::set_signal(libc::SIGXFSZ, true);
         sys::scratch_folder();
         sys::raise_descriptor_limit();
         sys::adopt_orphans();

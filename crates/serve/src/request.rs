@@ -400,15 +400,14 @@ impl Request {
     /// For the log: the one that the configuration names, whatever became of the request.
     pub fn logged_handler(&self) -> &'static [u8] {
         use crate::map::HandlerKind as Kind;
-        match self.mapped.as_ref().map(|mapped| (&mapped.handler, mapped.policy.set_handler)) {
-            Some((Kind::CgiScript | Kind::PerlScript { .. } | Kind::ModPerl { .. }, _)) => {
-                self.handler_name()
-            }
-            Some((_, Some(HandlerName::CgiScript))) => b"cgi-script",
-            Some((_, Some(HandlerName::PerlScript))) => b"perl-script",
-            Some((_, Some(HandlerName::ModPerl))) => b"modperl",
-            _ => b"-",
+        let Some(mapped) = &self.mapped else { return b"-" };
+        if let Kind::CgiScript | Kind::PerlScript { .. } | Kind::ModPerl { .. } = mapped.handler {
+            return self.handler_name();
         }
+        let is_named = |set: &HandlerName| !matches!(set, HandlerName::None | HandlerName::Default);
+        let set = mapped.policy.set_handler.filter(is_named);
+        let mut names = HandlerName::NAMES.iter();
+        names.find(|(_, handler)| Some(*handler) == set).map_or(b"-", |(name, _)| name.as_bytes())
     }
 
     /// The place of `/`: for answers to targets that are no paths.

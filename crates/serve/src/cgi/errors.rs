@@ -8,9 +8,10 @@
 use std::{
     io::{self, ErrorKind},
     net::SocketAddr,
-    os::fd::{AsRawFd, OwnedFd},
+    os::fd::{AsRawFd, OwnedFd, RawFd},
 };
 
+use super::job::Leftover;
 use crate::{config::LogLevel, site, sys};
 
 /// A longer line is written in pieces.
@@ -54,16 +55,26 @@ impl Errors {
         let mut lines = Vec::new();
         let is_logged = LogLevel::Error <= speaker.level;
         let heard = self.read(most, |said| {
+            if !is_logged {
+                return;
+            }
             let text = [said, b": ", speaker.script].concat();
             let line = site::error_line(LogLevel::Error, speaker.client, "cgi", text);
             lines.extend_from_slice(&line);
             lines.push(b'\n');
         });
-        if is_logged && !lines.is_empty() {
-            lines.pop();
+        if lines.pop().is_some() {
             site::write_stderr(&lines);
         }
         heard
+    }
+
+    /// Has a spawner hear what comes from now on.
+    pub fn hand_on(&self, speaker: &Speaker, jobs: RawFd) -> io::Result<()> {
+        let client = speaker.client.map(|client| client.to_string()).unwrap_or_default();
+        let (client, script, begun) = (client.as_bytes(), speaker.script, &self.begun[..]);
+        let bytes = Leftover { client, script, begun }.encode();
+        sys::send_fds(jobs, &bytes, &[], &[self.pipe.as_raw_fd()])
     }
 
     fn read(&mut self, most: usize, mut tell: impl FnMut(&[u8])) -> Heard {

@@ -13,7 +13,7 @@ use std::{
     io::Read,
     net::SocketAddr,
     os::{
-        fd::{AsFd, AsRawFd, OwnedFd, RawFd},
+        fd::{AsFd, AsRawFd, OwnedFd},
         unix::{ffi::OsStrExt, fs::MetadataExt},
     },
     path::Path,
@@ -83,15 +83,6 @@ struct Left {
     errors: Errors,
     client: Option<SocketAddr>,
     script: Vec<u8>,
-}
-
-impl Left {
-    fn send(&self, jobs: RawFd) -> std::io::Result<()> {
-        let client = self.client.map(|client| client.to_string()).unwrap_or_default();
-        let (client, script, begun) = (client.as_bytes(), &self.script[..], &self.errors.begun[..]);
-        let bytes = Leftover { client, script, begun }.encode();
-        sys::send_fds(jobs, &bytes, &[], &[self.errors.pipe.as_raw_fd()])
-    }
 }
 
 /// What is known of a script.
@@ -181,7 +172,10 @@ impl Spawner {
         self.retired = true;
         self.leaving.extend(self.zygotes.drain().map(|(_, link)| link.pid()));
         let to_jobs = self.setup.to_jobs.as_raw_fd();
-        self.left.retain(|left| left.send(to_jobs).is_err());
+        let level = self.setup.log_level;
+        self.left.retain(|Left { errors, client, script }| {
+            errors.hand_on(&Speaker { client: *client, script, level }, to_jobs).is_err()
+        });
     }
 
     fn is_over(&self) -> bool {
@@ -232,12 +226,12 @@ impl Spawner {
     }
 
     fn keep_listening(&mut self, message: &[u8], mut fds: Vec<OwnedFd>) {
-        let Some(pipe) = fds.pop() else {
+        // A job whose descriptors found no room has fewer of them, or none.
+        let (Some(pipe), Some(leftover)) = (fds.pop(), Leftover::decode(message)) else {
             return log_error(
                 "a CGI script cannot be started: too many files are open (ulimit -n)",
             );
         };
-        let Some(leftover) = Leftover::decode(message) else { return };
         if self.left.len() == LEFT_MAX {
             let left = self.left.remove(0);
             let script = String::from_utf8_lossy(&left.script);

@@ -12,7 +12,7 @@ use super::{Engine, borrowed, connection::State, token};
 use crate::{
     cgi::{
         errors::{ALL_BYTES, Errors, Heard, Speaker, TURN_BYTES},
-        job::{JOB_BYTES_MAX, Job, Leftover},
+        job::{JOB_BYTES_MAX, Job},
     },
     config::LogLevel,
     output::Progress,
@@ -52,9 +52,7 @@ impl CgiRun {
     /// What it said, to the error log.
     fn read_errors(&mut self, most: usize, request: &mut Request) -> Heard {
         let Some(errors) = &mut self.errors else { return Heard::End };
-        let client = Some(request.client);
-        let level = request.site.config.server.log_level;
-        let heard = errors.log(most, &Speaker { client, script: request.filename(), level });
+        let heard = errors.log(most, &speaker(request));
         if heard == Heard::End {
             self.errors = None;
         }
@@ -71,11 +69,8 @@ impl CgiRun {
     pub fn let_go_of_errors(&mut self, request: &mut Request, jobs: RawFd) {
         self.read_errors(ALL_BYTES, request);
         let Some(errors) = self.errors.take() else { return };
-        let client = request.client.to_string().into_bytes();
-        let script = request.filename().to_vec();
-        let leftover = Leftover { client, script, begun: errors.begun };
         // Refused, the program finds its standard error closed.
-        let _ = sys::send_fds(jobs, &leftover.encode(), &[], &[errors.pipe.as_raw_fd()]);
+        let _ = errors.hand_on(&speaker(request), jobs);
     }
 }
 
@@ -302,6 +297,11 @@ impl Engine {
             let _ = drom_perl::Exchange::flush(&mut **request);
         }
     }
+}
+
+fn speaker(request: &mut Request) -> Speaker<'_> {
+    let (client, level) = (Some(request.client), request.site.config.server.log_level);
+    Speaker { client, script: request.filename(), level }
 }
 
 fn conclude(request: &mut Request, timed_out: bool) {

@@ -332,20 +332,21 @@ impl Engine {
             token::LIFELINE => {
                 self.master_gone = true;
                 // The master is gone: nobody will accept what waits in the queue, and nobody replaces us.
-                let _ = self.epoll.remove(self.setup.lifeline);
-                self.drain();
-                self.attention = true; // a worker with nothing to do ends now
+                self.told_to_finish(self.setup.lifeline);
             }
-            token::ENOUGH => {
-                let _ = self.epoll.remove(self.setup.enough);
-                self.drain();
-                self.attention = true;
-            }
+            token::ENOUGH => self.told_to_finish(self.setup.enough),
             token::CGI => self.cgi_event(token, events),
             token::CGI_ERRORS => self.cgi_errors(token),
             _ => return self.connection_event(token, events),
         }
         None
+    }
+
+    /// By the end of this pipe, which stays readable.
+    fn told_to_finish(&mut self, pipe: RawFd) {
+        let _ = self.epoll.remove(pipe);
+        self.drain();
+        self.attention = true; // a worker with nothing to do ends now
     }
 
     fn connection_event(&mut self, token: u64, events: u32) -> Option<usize> {

@@ -79,14 +79,16 @@ impl Engine {
                     let status = *status;
                     request.next = no_file(request, status);
                 }
-                // An error document that is elsewhere is none: the client hears of its own error.
-                HandlerKind::Redirect(_) if request.error_status.is_some() => {
-                    request.next = Next::Error(request.error_status.unwrap_or(404));
-                }
                 HandlerKind::Redirect(path) => {
                     let location = external(request, path);
-                    request.headers_out.set(b"Location", &location);
-                    request.next = Next::Error(301);
+                    request.next = match request.error_status {
+                        // An error document that is elsewhere is none.
+                        Some(first) => Next::Error(first),
+                        None => {
+                            request.headers_out.set(b"Location", &location);
+                            Next::Error(301)
+                        }
+                    };
                 }
             }
         }
