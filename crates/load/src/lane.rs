@@ -205,6 +205,12 @@ impl<'a, W: World> Lane<'a, W> {
             connection.established = true;
             self.anyone_established = true;
             match connection.phase {
+                // Closed already, or the server speaks first. It is told only once: as a free one
+                // it would look as if it could carry a request.
+                Phase::Warming if ready.readable => {
+                    connection.close();
+                    self.rest(connection);
+                }
                 Phase::Warming => self.next(connection),
                 _ => self.send_from(connection, 0),
             }
