@@ -2,7 +2,7 @@
 //! the engine's and the server's own. Nothing may be lost, invented or called by another name.
 //!
 //! A seed makes a script and a plan. `DROM_SEED=417 cargo test -p drom-load --test faults` runs one
-//! alone. What must hold is in [`reconcile`], kind by kind.
+//! alone, `DROM_SEED=1000..5000` others. What must hold is in [`reconcile`], kind by kind.
 
 use std::{
     panic::catch_unwind,
@@ -37,7 +37,7 @@ struct Case {
 #[test]
 fn a_thousand_runs_against_faulty_servers_reconcile() {
     let seeds: Vec<u64> = match std::env::var("DROM_SEED") {
-        Ok(seed) => vec![seed.parse().expect("DROM_SEED is a number")],
+        Ok(text) => seeds(&text).expect("DROM_SEED is a number, or two with .. between them"),
         Err(_) => (0..SEEDS).collect(),
     };
     let (next, failed) = (AtomicU64::new(0), Mutex::new(Vec::new()));
@@ -54,6 +54,13 @@ fn a_thousand_runs_against_faulty_servers_reconcile() {
     });
     let failed = failed.into_inner().expect("no panic while it was held");
     assert!(failed.is_empty(), "seeds that failed: {failed:?}; DROM_SEED=N runs one alone");
+}
+
+fn seeds(text: &str) -> Option<Vec<u64>> {
+    let (from, until) = text.split_once("..").unwrap_or((text, ""));
+    let from = from.parse().ok()?;
+    let until = if until.is_empty() { from + 1 } else { until.parse().ok()? };
+    Some((from..until).collect())
 }
 
 fn one(seed: u64) {
@@ -82,9 +89,10 @@ fn one(seed: u64) {
 /// The outcome without its histograms.
 fn told(outcome: &Outcome) -> String {
     format!(
-        "sent {} ok {} failed {} in flight {} status {:?} errors {:?} connects {} reconnects {} \
-         bytes {} little {}",
+        "sent {} resent {} ok {} failed {} in flight {} status {:?} errors {:?} connects {} \
+         reconnects {} bytes {} little {}",
         outcome.sent,
+        outcome.resent,
         outcome.ok,
         outcome.failed,
         outcome.in_flight,
@@ -101,18 +109,19 @@ fn told(outcome: &Outcome) -> String {
 ///
 /// | client | server |
 /// |---|---|
-/// | sent | connect errors + requests begun + unseen + mute |
+/// | sent + resent | connect errors + requests begun + unseen + mute |
 /// | complete answers, each status | whole answers that were taken |
 /// | bad bodies | those with another body |
 /// | protocol | flawed answers |
-/// | closed | cut by close or reset, in answer or request + late + unseen |
+/// | closed + resent | cut by close or reset, in answer or request + late + unseen |
 /// | timeout + in flight | abandoned + crossed + mute |
 ///
 /// *late*: came when the server had closed; it still reads. *unseen*: came when the server had
 /// reset, which cannot read: at most one a reset after a whole answer or of a fresh connection.
 /// Such an answer may be lost in the client's kernel, too. *mute*: the run ended between the
 /// connect and the write. A client that leaves first may do so while a close is under way to it:
-/// then only the sum of the last two lines is known.
+/// then only the sum of the last two lines is known. Pipelined requests are *resent* when the
+/// server announces the close; behind a reset each of them can be unseen.
 fn reconcile(case: &Case, outcome: &Outcome, counts: &Counts) -> Vec<String> {
     let error = |kind| outcome.errors.get(&kind).copied().unwrap_or(0);
     let mut faults = Faults(Vec::new());
@@ -133,18 +142,28 @@ fn reconcile(case: &Case, outcome: &Outcome, counts: &Counts) -> Vec<String> {
         faults.0.push(format!("statuses: {:?}, not {:?}", outcome.status, counts.taken));
     }
 
-    let written = outcome.sent.wrapping_sub(error(ErrorKind::Connect));
-    let ended = counts.cut_close + counts.cut_reset + counts.late + counts.reset_after - saved;
+    let written = (outcome.sent + outcome.resent).wrapping_sub(error(ErrorKind::Connect));
+    let ended = counts.cut_close + counts.cut_reset + counts.late + counts.reset_after;
+    let ended = ended.wrapping_sub(saved);
     let left = counts.abandoned + counts.crossed;
     let closed = error(ErrorKind::Closed);
     let gone = error(ErrorKind::Timeout) + outcome.in_flight;
     let unseen = written.wrapping_sub(counts.begun);
     if case.leaves {
         faults.at_most("connected and not written", unseen, counts.mute);
-        faults.equal("closed, timeout, in flight", closed + gone, ended + left + unseen);
+        faults.equal(
+            "closed, timeout, in flight",
+            closed + gone,
+            ended.wrapping_add(left + unseen),
+        );
     } else {
-        faults.at_most("unseen", unseen, counts.reset_after + counts.turned_away);
-        faults.equal("closed", closed, ended + unseen);
+        let mut resets = counts.reset_after + counts.turned_away;
+        if case.plan.depth > 1 {
+            resets = (resets + counts.cut_reset) * u64::from(case.plan.depth);
+        }
+        faults.at_most("unseen", unseen, resets);
+        let ended = ended.wrapping_add(unseen).wrapping_sub(outcome.resent);
+        faults.equal("closed", closed, ended);
         faults.equal("timeout, in flight", gone, left);
         connections_and_bytes(case, outcome, counts, &mut faults);
     }
@@ -154,7 +173,8 @@ fn reconcile(case: &Case, outcome: &Outcome, counts: &Counts) -> Vec<String> {
 /// What holds when no client leaves first.
 fn connections_and_bytes(case: &Case, outcome: &Outcome, counts: &Counts, faults: &mut Faults) {
     let refused = outcome.errors.get(&ErrorKind::Connect).copied().unwrap_or(0);
-    if case.plan.pace.is_none() {
+    // Pipelined requests share a connect, and its error.
+    if case.plan.pace.is_none() && case.plan.depth == 1 {
         faults.equal("connections", outcome.connect.count() + refused, counts.connections);
     }
     if counts.flawed + counts.cut_reset + counts.reset_after == 0 {
@@ -186,14 +206,20 @@ fn case(seed: u64) -> Case {
     let leaves = rng.below(3) == 0;
     let expects = rng.below(3) == 0;
     let mut plan = plan(&mut rng, leaves);
-    let mut draw = Draw { leaves, posts: !plan.body.is_empty(), timeout: plan.timeout, body: None };
-    if expects && plan.method != "HEAD" {
+    if !leaves && plan.keepalive && plan.body.len() < 1_000 && rng.below(3) == 0 {
+        plan.depth = 2 + rng.below(3) as u32;
+    }
+    let posts = !plan.body.is_empty();
+    let is_piped = plan.depth > 1;
+    let mut draw = Draw { leaves, posts, is_piped, timeout: plan.timeout, body: None };
+    if expects && plan.method != "HEAD" && !is_piped {
         let length = 1 + rng.below(300);
         plan.expect_body = Some(ExpectedBody::of(&body(length)));
         draw.body = Some(length);
     }
     let turns = (0..3 + rng.below(10)).map(|_| draw.turn(&mut rng)).collect();
-    let mut script = Script { seed, order: Order::Random, ..Script::cycle(turns) };
+    let depth = plan.depth as usize;
+    let mut script = Script { seed, depth, order: Order::Random, ..Script::cycle(turns) };
     if !leaves && rng.below(4) == 0 {
         // No run goes on whose first connection is reset: the first eight are the first of each.
         let bad = if plan.threads == 1 { Manner::Reset } else { Manner::Close };
@@ -244,6 +270,8 @@ fn plan(rng: &mut Rng, leaves: bool) -> Plan {
 struct Draw {
     leaves: bool,
     posts: bool,
+    /// The requests behind a broken answer would be answered, and thrown away by the client.
+    is_piped: bool,
     timeout: Duration,
     body: Option<usize>,
 }
@@ -252,7 +280,8 @@ impl Draw {
     fn turn(&self, rng: &mut Rng) -> Turn {
         let form = match rng.below(8) {
             0 | 1 => Form::Chunked(1 + rng.below(100)),
-            2 => Form::UntilClose,
+            // Whether a client that leaves has seen the close is not to be known.
+            2 if !self.leaves => Form::UntilClose,
             3 => Form::OldKeepAlive,
             4 if self.body.is_none() => Form::Bodiless,
             _ => Form::Length,
@@ -268,7 +297,10 @@ impl Draw {
             then: self.then(rng),
             ..Turn::default()
         };
-        if turn.body_bytes < 300 && rng.below(5) == 0 {
+        // Half of a body that the close ends is a whole one when a request behind it brings the
+        // close.
+        let is_halved = self.is_piped && form == Form::UntilClose;
+        if turn.body_bytes < 300 && rng.below(5) == 0 && !is_halved {
             let pause = Duration::from_micros(rng.below(300) as u64);
             turn.pieces = Some((20 + rng.below(100), pause));
         }
@@ -304,7 +336,7 @@ impl Draw {
         turn.fate = match rng.below(flaws) {
             0 => Fate::CutClose(at),
             1 if self.body.is_some() && turn.status < 400 => Fate::OtherBody,
-            1 | 2 => Fate::Flawed(self.flaw(rng)),
+            1 | 2 if !self.is_piped => Fate::Flawed(self.flaw(rng)),
             3 if self.leaves => Fate::Stall(at),
             3 | 4 => Fate::RequestCutClose(rng.below(1_000)),
             5 => Fate::RequestCutReset(rng.below(1_000)),

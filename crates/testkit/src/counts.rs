@@ -30,7 +30,8 @@ pub struct Counts {
     /// The connection was closed, or reset, in the answer or in the request.
     pub cut_close: u64,
     pub cut_reset: u64,
-    /// Answers given whole just before a reset: the client has them, or has not.
+    /// Answers given whole before a reset, and no request after them: the client has them, or has
+    /// not.
     pub reset_after: u64,
     /// Requests that came when the connection was closed already.
     pub late: u64,

@@ -51,8 +51,10 @@ pub struct Peer {
     is_late: bool,
     jobs: VecDeque<Job>,
     /// Whole answers of which it is not known yet whether the client has read them.
-    given: Vec<Given>,
-    spoke: bool,
+    given: VecDeque<Given>,
+    /// Requests that have begun, and answers of which it is known.
+    begun: usize,
+    known: usize,
     idle_end_ns: u64,
 }
 
@@ -135,8 +137,9 @@ impl Peer {
             asked: None,
             is_late: false,
             jobs: VecDeque::new(),
-            given: Vec::new(),
-            spoke: false,
+            given: VecDeque::new(),
+            begun: 0,
+            known: 0,
             idle_end_ns: NEVER,
         };
         match manner {
@@ -243,13 +246,14 @@ impl Peer {
 
     fn begin(&mut self, ledger: &mut Ledger) {
         ledger.counts().begun += 1;
-        self.spoke = true;
+        self.begun += 1;
         self.is_late = self.state == State::Lingering;
         if self.is_late {
             ledger.counts().late += 1;
             return;
         }
-        self.count_given(ledger, false);
+        let read = self.begun.saturating_sub(ledger.script.depth + self.known);
+        self.count_given(ledger, read, false);
         self.idle_end_ns = NEVER;
         self.asked = Some(ledger.ask());
     }
@@ -300,7 +304,7 @@ impl Peer {
                 return self.reset(ledger);
             }
             Fate::Flawed(flaw) => {
-                self.given.push(Given::Flawed { is_long: flaw.is_long() });
+                self.given.push_back(Given::Flawed { is_long: flaw.is_long() });
                 return;
             }
             _ if turn.then == Then::Reset => {
@@ -310,11 +314,14 @@ impl Peer {
             _ => {}
         }
         let is_other = turn.fate == Fate::OtherBody;
-        self.given.push(Given::Page { status: turn.seen_status(), is_other });
+        self.given.push_back(Given::Page { status: turn.seen_status(), is_other });
         match turn.then {
             Then::Announced => self.close(ledger),
             _ if turn.form == Form::UntilClose => self.close(ledger),
-            Then::Silent(idle) => self.idle_end_ns = ledger.now_ns + idle.as_nanos() as u64,
+            // With another answer due it is not idle.
+            Then::Silent(idle) if self.jobs.is_empty() => {
+                self.idle_end_ns = ledger.now_ns + idle.as_nanos() as u64
+            }
             _ => {}
         }
     }
@@ -328,6 +335,8 @@ impl Peer {
 
     fn reset(&mut self, ledger: &Ledger) {
         let _ = self.socket.set_linger(Some(Duration::ZERO));
+        // Pipelined answers of before are the client's, or not.
+        ledger.counts().reset_after += self.given.drain(..).count() as u64;
         ledger.counts().cut_reset += self.forget();
         self.state = State::Gone;
     }
@@ -354,17 +363,19 @@ impl Peer {
     }
 
     fn settle(&mut self, ledger: &Ledger, is_reset: bool) {
-        self.count_given(ledger, is_reset);
+        self.count_given(ledger, self.given.len(), is_reset);
         let mut counts = ledger.counts();
-        counts.mute += u64::from(!self.spoke);
+        counts.mute += u64::from(self.begun == 0);
         counts.abandoned += self.forget();
         drop(counts);
         self.state = State::Gone;
     }
 
-    fn count_given(&mut self, ledger: &Ledger, is_reset: bool) {
+    /// The first `number` of the given answers were read, or never will be.
+    fn count_given(&mut self, ledger: &Ledger, number: usize, is_reset: bool) {
         let mut counts = ledger.counts();
-        for given in self.given.drain(..) {
+        for given in self.given.drain(..number.min(self.given.len())) {
+            self.known += 1;
             match given {
                 Given::Flawed { is_long } if is_long || !is_reset => counts.flawed += 1,
                 _ if is_reset => counts.crossed += 1,

@@ -21,6 +21,9 @@ pub struct Script {
     /// At most so many answers a second begin, first come first served: a queue with one server and
     /// constant service (M/D/1 when arrivals are Poisson).
     pub capacity_rps: Option<f64>,
+    /// Requests that a client has under way on a connection at once: so many after an answer are
+    /// no sign yet that it was read.
+    pub depth: usize,
     /// Length of the accept queue.
     pub backlog: u32,
     /// Never sleeps: a request is read within microseconds. Costs a core.
@@ -204,6 +207,7 @@ impl Script {
             deaf: Vec::new(),
             freezes: Vec::new(),
             capacity_rps: None,
+            depth: 1,
             backlog: 4_096,
             spins: false,
         }
