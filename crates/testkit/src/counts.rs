@@ -1,7 +1,7 @@
 //! What a server saw and did, to the request. Every request that it read a byte of ends as exactly
 //! one of the kinds below, so that they add up: [`Counts::accounted`].
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use drom_stats::Latency;
 
@@ -39,6 +39,8 @@ pub struct Counts {
     pub abandoned: u64,
     /// From the read of the request's last byte to the write of the answer's last.
     pub delays: Latency,
+    /// Time in which the server wanted a CPU and had none, until it settled.
+    pub waited: Duration,
 }
 
 impl Counts {

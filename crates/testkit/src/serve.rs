@@ -13,7 +13,10 @@ use std::{
     time::Duration,
 };
 
-use drom_observe::clock::{monotonic_ns, sleep};
+use drom_observe::{
+    clock::{monotonic_ns, sleep},
+    thread_cpu::ThreadCpu,
+};
 use socket2::{SockAddr, Socket};
 
 use crate::{
@@ -183,6 +186,7 @@ impl Serve {
     fn accept(&mut self, listener: usize) {
         while let Ok((socket, from)) = self.listeners[listener].accept() {
             if self.is_sentinel(&from) {
+                self.ledger.counts().waited = ThreadCpu::own().run_delay.unwrap_or_default();
                 self.signs.sentinel_came.store(true, SeqCst);
                 continue;
             }
