@@ -55,6 +55,8 @@ pub struct Lane<'a, W> {
     depth: usize,
     route: Route,
     heads: Heads,
+    /// Length of the last answer's body as its head told it; 0 where it did not.
+    last_body: u64,
     anyone_established: bool,
 }
 
@@ -77,6 +79,7 @@ impl<'a, W: World> Lane<'a, W> {
             depth: plan.depth as usize,
             route: wire::route(plan, request),
             heads: Heads::new(&plan.method),
+            last_body: 0,
             anyone_established: false,
         }
     }

@@ -58,7 +58,8 @@ pub struct Pace {
 pub struct Plan {
     pub target: Target,
     pub connections: u32,
-    /// Requests under way on a connection at once.
+    /// Requests under way on a connection at once; a closed loop writes so many together, and the
+    /// next ones when all of them are answered.
     pub depth: u32,
     pub threads: u32,
     pub stop: Stop,

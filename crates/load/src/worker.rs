@@ -191,7 +191,9 @@ impl<W: World> Worker<'_, W> {
         if let Some(due_ns) = self.lane.open.as_mut().and_then(Open::wake_ns) {
             return self.wait_until(due_ns);
         }
-        if self.patience.looks() {
+        // Answers to pipelined requests come one by one: who sleeps finds more of them at once
+        // (1.01 of wrk's requests a CPU second against nginx at depth 16; 0.82 with looks).
+        if self.orders.plan.depth == 1 && self.patience.looks() {
             let ready = self.look()?;
             self.patience.learn(ready > 0);
             if ready > 0 {

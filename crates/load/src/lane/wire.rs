@@ -18,6 +18,8 @@ use crate::{
 const SEGMENT_BYTES: usize = 1_200;
 /// So much more of a body is thrown away without being looked at, where nobody wants it.
 const SKIP_BYTES_MIN: u64 = 16 * 1024;
+/// Most heads are shorter.
+const HEAD_ROOM: usize = 1_024;
 
 pub fn route(plan: &Plan, request: &[u8]) -> Route {
     let one_segment = plan.keepalive && request.len() <= SEGMENT_BYTES;
@@ -151,11 +153,12 @@ impl<W: World> Lane<'_, W> {
                     Skipped::CannotBe => {}
                 }
             }
+            let room = self.room(connection, buffer.len());
             let Some(stream) = &mut connection.stream else { return };
-            match stream.read(buffer) {
+            match stream.read(&mut buffer[..room]) {
                 Ok(0) => return self.closed(connection),
                 Ok(length) => {
-                    let is_drained = stream.is_drained_by_short_reads() && length < buffer.len();
+                    let is_drained = stream.is_drained_by_short_reads() && length < room;
                     self.now_ns = self.world.now_ns();
                     self.tally.counts.bytes_read += length as u64;
                     let same_socket = self.take(connection, &buffer[..length], closing);
@@ -167,6 +170,14 @@ impl<W: World> Lane<'_, W> {
                 Err(error) => return self.fail(connection, read_error(&error)),
             }
         }
+    }
+
+    /// How much to read at once: where the last body was large and nobody wants to see this one,
+    /// little more than the head.
+    #[inline]
+    fn room(&self, connection: &Connection<W::Stream>, whole: usize) -> usize {
+        let is_large = self.last_body >= SKIP_BYTES_MIN && self.plan.expect_body.is_none();
+        if is_large && connection.answer.left() == 0 { HEAD_ROOM } else { whole }
     }
 
     /// Much of the body is still to come, and nobody wants to see it.
@@ -224,6 +235,11 @@ impl<W: World> Lane<'_, W> {
             self.hang_up(connection);
         }
         let same_socket = connection.phase == Phase::Open;
+        if same_socket && self.open.is_none() && !connection.flights.is_empty() {
+            // A closed loop writes pipelined requests together, as wrk's scripts do: one by one
+            // they would cost a write each.
+            return true;
+        }
         self.refill(connection);
         same_socket && connection.phase == Phase::Open
     }
@@ -243,7 +259,10 @@ impl<W: World> Lane<'_, W> {
             exchange.wire_bytes += (input.len() - rest.len()) as u64;
             input = rest;
             match event {
-                Event::Head(head) => connection.status = head.status,
+                Event::Head(head) => {
+                    connection.status = head.status;
+                    self.last_body = connection.answer.left();
+                }
                 Event::Body(body) => {
                     exchange.body_bytes += body.len() as u64;
                     if self.plan.expect_body.is_some() {
