@@ -10,6 +10,7 @@
 mod answer;
 mod counts;
 mod hog;
+mod pauser;
 mod peer;
 mod poll;
 mod process;
@@ -21,6 +22,7 @@ mod server;
 pub use answer::{body, wire};
 pub use counts::Counts;
 pub use hog::Hog;
+pub use pauser::Pauser;
 pub use process::Process;
 pub use script::{Delay, Fate, Flaw, Form, Manner, Order, Script, Then, Turn, Window};
 pub use server::Server;
