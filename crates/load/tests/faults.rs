@@ -17,7 +17,7 @@ use std::{
 use drom_load::{Arrivals, ErrorKind, ExpectedBody, Outcome, Pace, Plan, Stage, Stop, Target, run};
 use drom_stats::{Latency, Rng};
 use drom_testkit::{
-    Counts, Delay, Fate, Flaw, Form, Manner, Order, Script, Server, Then, Turn, body,
+    Counts, Delay, Fate, Flaw, Form, Manner, Order, Script, Server, Then, Turn, Window, body,
 };
 
 const SEEDS: u64 = 1_000;
@@ -225,6 +225,12 @@ fn case(seed: u64) -> Case {
         let bad = if plan.threads == 1 { Manner::Reset } else { Manner::Close };
         script.manners = vec![Manner::Serve; 8];
         script.manners.extend([bad, Manner::Close, Manner::Serve]);
+    }
+    let window = Window::new(rng.below(10) as u64, 10 + rng.below(30) as u64);
+    match rng.below(10) {
+        0 => script.deaf.push(window),
+        1 => script.freezes.push(window),
+        _ => {}
     }
     Case { script, plan, leaves }
 }

@@ -154,6 +154,17 @@ fn a_deaf_server_accepts_later_and_a_frozen_one_answers_later() {
 }
 
 #[test]
+fn a_full_accept_queue_lets_nobody_in() {
+    let deaf = vec![Window::new(0, 300)];
+    let server = Server::start(Script { backlog: 1, deaf, ..Script::always(Turn::default()) });
+    let server = server.expect("a server");
+    let connect = || TcpStream::connect_timeout(&server.address(), Duration::from_millis(50));
+    // The kernel has room for one more than it was told.
+    let connected: Vec<_> = (0..4).map(|_| connect()).collect();
+    assert_eq!(connected.iter().filter(|stream| stream.is_ok()).count(), 2);
+}
+
+#[test]
 fn answers_come_in_pieces_and_early() {
     let pieces = Some((10, Duration::from_millis(3)));
     let turn = Turn { pieces, early: true, form: Form::Chunked(7), ..Turn::default() };
