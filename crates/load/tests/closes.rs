@@ -9,7 +9,7 @@ use drom_testkit::{Counts, Manner, Script, Server, Turn};
 fn go(script: Script) -> (Outcome, Counts) {
     let server = Server::start(script).expect("a server");
     let address = server.address();
-    let target = Target { address, host: "testkit".to_owned(), path: "/".to_owned() };
+    let target = Target::at(address, "/");
     let window = Duration::from_millis(100);
     let plan = Plan {
         connections: 64,

@@ -36,7 +36,7 @@ fn measure(delay: Delay) -> Clocks {
     let script = Script { seed: 5, spins: true, ..Script::always(Turn::after(delay)) };
     let server = Server::start(script).expect("a server");
     let address = server.address();
-    let target = Target { address, host: "testkit".to_owned(), path: "/".to_owned() };
+    let target = Target::at(address, "/");
     let stop = Stop::Requests(REQUESTS);
     let plan = Plan { connections: 4, stop, ..Plan::get(target) };
     let outcome = run(&plan, &AtomicBool::new(false), &mut |_| {}).expect("the run is possible");

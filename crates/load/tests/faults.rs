@@ -66,8 +66,7 @@ fn seeds(text: &str) -> Option<Vec<u64>> {
 fn one(seed: u64) {
     let mut case = case(seed);
     let server = Server::start(case.script.clone()).expect("a server");
-    case.plan.target =
-        Target { address: server.address(), host: "testkit".to_owned(), path: "/".to_owned() };
+    case.plan.target = Target::at(server.address(), "/");
     let outcome = run(&case.plan, &AtomicBool::new(false), &mut |_| {});
     let outcome = outcome.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     let settled = server.settle(Duration::from_secs(5));
@@ -236,11 +235,7 @@ fn case(seed: u64) -> Case {
 }
 
 fn plan(rng: &mut Rng, leaves: bool) -> Plan {
-    let target = Target {
-        address: "127.0.0.1:1".parse().expect("an address"),
-        host: String::new(),
-        path: String::new(),
-    };
+    let target = Target::at(([127, 0, 0, 1], 1).into(), "/");
     let connections = 1 + rng.below(8) as u32;
     let threads = 1 + rng.below(2).min(connections as usize - 1) as u32;
     let timeout = if leaves { Duration::from_millis(40 + rng.below(40) as u64) } else { LONG };

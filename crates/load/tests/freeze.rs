@@ -41,7 +41,7 @@ fn analytic_ms(quantile: f64, freeze: Duration) -> f64 {
 }
 
 fn plan(address: std::net::SocketAddr) -> Plan {
-    let target = Target { address, host: "testkit".to_owned(), path: "/".to_owned() };
+    let target = Target::at(address, "/");
     Plan {
         connections: CONNECTIONS,
         pace: Some(Pace::steady(RPS, WINDOW)),

@@ -17,7 +17,7 @@ fn an_answer_that_came_while_the_client_stood_still_is_no_timeout() {
     let plan = Plan {
         stop: Stop::After(ms(2_000)),
         timeout: ms(1_000),
-        ..Plan::get(Target { address, host: "testkit".to_owned(), path: "/".to_owned() })
+        ..Plan::get(Target::at(address, "/"))
     };
     let pauser = Pauser::start(ms(300), ms(1_200)).expect("a pauser");
     let outcome = run(&plan, &AtomicBool::new(false), &mut |_| {}).expect("the run is possible");

@@ -196,7 +196,7 @@ impl Case {
         hogs.extend((0..self.server_hogs).map(|_| hog(other, 1.0)));
         pin(&[own]);
         let pauser = self.pauses.map(|(work, pause)| Pauser::start(work, pause).expect("a pauser"));
-        let target = Target { address, host: "testkit".to_owned(), path: "/".to_owned() };
+        let target = Target::at(address, "/");
         let plan = Plan { target, ..self.plan.clone() };
         let outcome = run(&plan, &AtomicBool::new(false), &mut |_| {}).expect("possible");
         drop(pauser);
@@ -214,8 +214,7 @@ impl Case {
     }
 
     fn new(name: &str, limited: bool, served: Served) -> Self {
-        let address = "127.0.0.1:1".parse().expect("an address");
-        let target = Target { address, host: String::new(), path: "/".to_owned() };
+        let target = Target::at(([127, 0, 0, 1], 1).into(), "/");
         let plan = Plan { connections: 8, stop: Stop::After(WINDOW), ..Plan::get(target) };
         Self {
             name: name.to_owned(),
