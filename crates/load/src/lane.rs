@@ -189,15 +189,19 @@ impl<'a, W: World> Lane<'a, W> {
         self.refill(connection);
     }
 
-    /// Ends requests with an error that have lasted too long.
-    pub fn check_timeout(&mut self, connection: &mut Connection<W::Stream>) {
-        let limit_ns = to_ns(self.plan.timeout);
+    /// The oldest request of the connection, or its connect, has lasted too long.
+    pub fn is_late(&self, connection: &Connection<W::Stream>) -> bool {
         let oldest_ns = match connection.flights.front() {
             Some(exchange) => exchange.begun_ns,
             None if connection.phase == Phase::Connecting => connection.connect_ns,
-            None => return,
+            None => return false,
         };
-        if self.now_ns.saturating_sub(oldest_ns) < limit_ns {
+        self.now_ns.saturating_sub(oldest_ns) >= to_ns(self.plan.timeout)
+    }
+
+    /// Ends requests with an error that have lasted too long.
+    pub fn check_timeout(&mut self, connection: &mut Connection<W::Stream>) {
+        if !self.is_late(connection) {
             return;
         }
         if connection.flights.is_empty() {
