@@ -44,6 +44,8 @@ pub struct Lane<'a, W> {
     pub left: Option<u64>,
     /// False in the warm-up, whose requests do not use up `left`.
     pub measuring: bool,
+    /// When the warm-up ends.
+    pub window_ns: u64,
     /// Connections that wait to begin again.
     pub resting: Vec<u32>,
     pub records: Vec<Record>,
@@ -73,6 +75,7 @@ impl<'a, W: World> Lane<'a, W> {
             open: None,
             left,
             measuring: false,
+            window_ns: 0,
             resting: Vec::new(),
             records: Vec::new(),
             fatal: None,
@@ -111,8 +114,10 @@ impl<'a, W: World> Lane<'a, W> {
             }
             return Some(self.now_ns);
         };
+        // What belongs to the window begins in it, or its end would be counted as the warm-up's.
+        let is_between = !self.measuring && self.now_ns >= self.window_ns;
         let is_usable = connection.phase == Phase::Open || !self.plan.keepalive;
-        let due = if is_usable { open.take_due(self.now_ns) } else { None };
+        let due = if is_usable && !is_between { open.take_due(self.now_ns) } else { None };
         self.tally.open.queued += u64::from(due.is_some());
         due
     }

@@ -101,6 +101,7 @@ pub fn work(orders: &Orders<'_>) -> Result<Report, Error> {
 fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
     let route = orders.route.clone();
     let mut lane = Lane::new(orders.plan, orders.request, route, world, orders.quota);
+    lane.window_ns = orders.open_ns;
     lane.open = orders.schedule.clone().map(|schedule| Open::new(schedule, orders.start_ns));
     let now_ns = lane.now_ns;
     let connections = (0..orders.connections).map(|token| Connection::new(token, now_ns)).collect();
