@@ -1,0 +1,173 @@
+//! What users do, as data: the [`Scenario`], compiled from TOML ([`crate::read`]), a list of URLs
+//! or a log. It never changes while it runs, so threads share it without a lock.
+
+use regex::bytes::Regex;
+
+use crate::{
+    check::{Answer, Capture, Check},
+    feeder::Feeder,
+    origin::{Origin, Origins},
+    request::Wants,
+    template::{Names, Template},
+};
+
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub name: String,
+    pub(crate) flows: Vec<Flow>,
+    /// Running sums of the flows' weights.
+    pub(crate) weights: Vec<u64>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) checks: Vec<CheckName>,
+    pub(crate) feeders: Vec<Feeder>,
+    pub(crate) names: Names,
+    /// What variables are when a session begins.
+    pub(crate) variables: Vec<(usize, Template)>,
+    pub(crate) origins: Origins,
+    pub(crate) base: Option<usize>,
+    pub(crate) has_cookies: bool,
+    pub(crate) session: Session,
+    pub(crate) regexes: Vec<Regex>,
+}
+
+/// One of the ways through a scenario, a small program.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    pub name: String,
+    pub(crate) ops: Vec<Op>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Op {
+    Send(usize),
+    Pause(Think),
+    /// Goes on behind the loop when it is to be run no time at all.
+    Begin {
+        least: u32,
+        most: u32,
+        behind: usize,
+    },
+    End {
+        begin: usize,
+    },
+    Maybe {
+        chance: f64,
+        behind: usize,
+    },
+}
+
+/// How long a user waits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Think {
+    Fixed(u64),
+    Uniform { least: u64, most: u64 },
+    Exponential { mean: u64 },
+}
+
+/// How long cookies and captured values live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Session {
+    Iteration,
+    User,
+}
+
+/// What ends an iteration early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StopOn {
+    /// No answer, a request that cannot be sent, a capture that found nothing.
+    Capture,
+    /// That, and a check that failed.
+    Check,
+    Never,
+}
+
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub name: String,
+    pub(crate) method: Template,
+    pub(crate) target: Target,
+    pub(crate) headers: Vec<(String, Template)>,
+    pub(crate) body: Option<Template>,
+    pub(crate) follow: u32,
+    pub(crate) stop_on: StopOn,
+    pub(crate) checks: Vec<Check>,
+    pub(crate) captures: Vec<Capture>,
+    /// The number of its first check in [`Scenario::checks`]; captures come behind the checks.
+    pub(crate) first_check: usize,
+    pub(crate) redirect_check: Option<usize>,
+    pub(crate) request_check: Option<usize>,
+    pub(crate) uses_sequence: bool,
+    /// Feeders of which every request takes a row.
+    pub(crate) takes: Vec<usize>,
+    pub(crate) wants: Wants,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    /// The origin is known, the path may hold values.
+    Known { origin: usize, path: Template },
+    /// Only the value says where it goes.
+    Open(Template),
+}
+
+/// A check as reports name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckName {
+    pub step: usize,
+    pub name: String,
+}
+
+impl Scenario {
+    /// Every server that it can ask. A request names one by its place here.
+    #[must_use]
+    pub fn origins(&self) -> &[Origin] {
+        self.origins.list()
+    }
+
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    #[must_use]
+    pub fn flows(&self) -> &[Flow] {
+        &self.flows
+    }
+
+    /// Every check of every step; [`Counts`](crate::Counts) has a place for each.
+    #[must_use]
+    pub fn checks(&self) -> &[CheckName] {
+        &self.checks
+    }
+
+    #[must_use]
+    pub fn feeders(&self) -> &[Feeder] {
+        &self.feeders
+    }
+
+    /// What an answer was that failed this check, for a person.
+    #[must_use]
+    pub fn found(&self, check: usize, answer: &Answer<'_>) -> String {
+        let step = &self.steps[self.checks[check].step];
+        if let Some(check) = step.checks.get(check - step.first_check) {
+            return check.found(answer);
+        }
+        if Some(check) == step.redirect_check {
+            return format!("more than {} redirects, or one to elsewhere", step.follow);
+        }
+        format!("nothing was found; the body has {} bytes", answer.body_bytes)
+    }
+
+    /// The name of a variable, for messages.
+    #[must_use]
+    pub fn variable(&self, number: usize) -> &str {
+        &self.names.variables[number]
+    }
+}
+
+impl Step {
+    #[must_use]
+    pub fn wants(&self) -> Wants {
+        self.wants
+    }
+}
