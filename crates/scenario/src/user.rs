@@ -415,3 +415,7 @@ fn has_scheme(location: &[u8]) -> bool {
     let end = location.iter().position(|byte| matches!(byte, b':' | b'/' | b'?' | b'#'));
     end.is_some_and(|end| location[end] == b':')
 }
+
+#[cfg(test)]
+#[path = "user_tests.rs"]
+mod tests;

@@ -52,7 +52,8 @@ weight = 3
 [[scenario.step]]
 url = "/"
 check = { status = ["2xx", 304], header = ["Content-Type: html", "ETag"], no_header = "X",
-          text = "a", regex = "b+", no_regex = ["c"], ignore_case = true, min_bytes = 1, max_bytes = 9,
+          text = "a", regex = "b+", no_regex = ["c"], ignore_case = true, min_bytes = 1,
+          max_bytes = 9,
           min_time = "1ms", title = "Hi {{people.name}}" }
 capture = { token = { regex = 'csrf="(\w+)"' }, at = { header = "Location", default = "" } }
 
