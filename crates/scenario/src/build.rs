@@ -193,6 +193,9 @@ fn put_fields(
         if !head::is_value(written) {
             return Err(Unsent::Field);
         }
+        if written.is_empty() && value.constant().is_none() {
+            request.drop_field();
+        }
     }
     if !has_cookies {
         request.add_field("Cookie", |out| {

@@ -26,6 +26,13 @@ pub fn from_seconds(seconds: f64) -> Result<u64, String> {
     Ok((seconds * 1e9).round() as u64)
 }
 
+/// The shortest text that [`parse`] reads as these nanoseconds, rounded to milliseconds.
+#[must_use]
+pub fn write(ns: u64) -> String {
+    let ms = (ns + 500_000) / 1_000_000;
+    if ms.is_multiple_of(1000) { format!("{}s", ms / 1000) } else { format!("{ms}ms") }
+}
+
 fn wrong(text: &str) -> String {
     format!("{text:?} is not a time; write 500ms, 10s, 2m or 1h")
 }
@@ -39,6 +46,11 @@ mod tests {
         for (text, ms) in [("500ms", 500), ("10s", 10_000), ("2m", 120_000), ("1.5s", 1500)] {
             assert_eq!(parse(text), Ok(ms * 1_000_000), "{text}");
         }
+    }
+
+    #[test]
+    fn times_are_written_to_the_millisecond() {
+        assert_eq!((write(1_499_600_000), write(2_000_000_000)), ("1500ms".into(), "2s".into()));
     }
 
     #[test]

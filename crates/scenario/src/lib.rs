@@ -21,6 +21,7 @@
 //!
 //! A step allocates nothing once the buffers have grown (`tests/allocations.rs`).
 
+mod access_log;
 mod build;
 mod check;
 mod cookie_date;
@@ -29,24 +30,34 @@ mod counts;
 mod duration;
 mod error;
 mod escape;
+mod exchange;
 mod feeder;
+mod har;
 mod head;
 mod json_path;
 mod origin;
 mod read;
+mod report;
 mod request;
 mod scenario;
+mod secrets;
 mod share;
 mod table;
 mod template;
+mod urls;
 mod user;
 
+pub use access_log::{AccessLog, BadLine, LogOptions};
 pub use check::Answer;
 pub use counts::Counts;
 pub use error::Error;
+pub use exchange::{Exchange, WriteOptions, write_scenario};
 pub use feeder::Feeder;
+pub use har::read_har;
 pub use origin::Origin;
+pub use report::{Judged, JudgedCheck, junit, tap};
 pub use request::{Request, Version, Wants};
 pub use scenario::{CheckName, Flow, Scenario, Step};
 pub use share::{Part, Share, Verdict};
+pub use urls::UrlOrder;
 pub use user::{Judgement, Next, Unsent, User};

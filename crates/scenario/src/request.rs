@@ -146,6 +146,11 @@ impl Request {
         Ok(self.slice(value))
     }
 
+    /// Takes the last field back.
+    pub(crate) fn drop_field(&mut self) {
+        self.fields.pop();
+    }
+
     pub(crate) fn set_body<R>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         self.has_length = true;
         write(&mut self.body)

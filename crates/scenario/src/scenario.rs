@@ -72,16 +72,17 @@ pub(crate) enum Session {
 }
 
 /// What ends an iteration early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum StopOn {
     /// No answer, a request that cannot be sent, a capture that found nothing.
+    #[default]
     Capture,
     /// That, and a check that failed.
     Check,
     Never,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Step {
     pub name: String,
     pub(crate) method: Template,
@@ -108,6 +109,12 @@ pub(crate) enum Target {
     Known { origin: usize, path: Template },
     /// Only the value says where it goes.
     Open(Template),
+}
+
+impl Default for Target {
+    fn default() -> Self {
+        Self::Open(Template::default())
+    }
 }
 
 /// A check as reports name it.

@@ -204,6 +204,18 @@ fn a_value_cannot_break_a_request() {
 }
 
 #[test]
+fn a_header_whose_value_comes_out_empty_is_not_sent() {
+    let capture = "capture = { v = { json = '$.v', default = '' } }\n";
+    let headers = "headers = { A = '{{v}}', B = '' }\n";
+    let mut world =
+        World::new(&format!("[[step]]\nurl='/'\n{capture}[[step]]\nurl='/'\n{headers}"));
+    world.line();
+    world.ok();
+    let sent = world.sent();
+    assert!(!sent.contains("A:") && sent.contains("\r\nB: \r\n"), "{sent}");
+}
+
+#[test]
 fn cookies_live_as_long_as_the_session() {
     let step = "[[step]]\nurl='/'\n";
     for (session, second) in [("iteration", false), ("user", true)] {
@@ -351,8 +363,7 @@ fn every_check_can_fail_and_pass() {
         ("no_json = '$.n'", json, false),
     ];
     for (check, body, expected) in cases {
-        let text =
-            "[variables]\nv='{{\"W\"}}elcome'\n[[step]]\nurl='/'\n[step.check]\n";
+        let text = "[variables]\nv='{{\"W\"}}elcome'\n[[step]]\nurl='/'\n[step.check]\n";
         let mut world = World::new(&format!("{text}{check}\n"));
         world.line();
         let judgement = world.answer(200, head, body);

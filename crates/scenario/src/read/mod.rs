@@ -18,7 +18,7 @@ use crate::{
     error::Error,
     feeder::Feeder,
     origin::{Origins, Parts},
-    scenario::{CheckName, Flow, Scenario, Session, Step},
+    scenario::{CheckName, Flow, Op, Scenario, Session, Step, Target},
     table::{Plain, Source, Table, Value},
     template::{Names, Template},
 };
@@ -65,7 +65,7 @@ impl Scenario {
 }
 
 /// What is compiled so far.
-struct Compiler<'s> {
+pub(crate) struct Compiler<'s> {
     source: Source<'s>,
     read_file: ReadFile<'s>,
     names: Names,
@@ -83,7 +83,7 @@ struct Compiler<'s> {
 const RESERVED: [&str; 5] = ["seq", "user", "iteration", "uuid", "random"];
 
 impl<'s> Compiler<'s> {
-    fn new(source: Source<'s>) -> Self {
+    pub fn new(source: Source<'s>) -> Self {
         Self {
             source,
             read_file: &|_| Err(io::ErrorKind::Unsupported.into()),
@@ -97,6 +97,29 @@ impl<'s> Compiler<'s> {
             checks: Vec::new(),
             regexes: Vec::new(),
         }
+    }
+
+    /// For scenarios that are not made of TOML.
+    pub fn set_places(&mut self, origins: Origins, base: Option<usize>) {
+        (self.origins, self.base) = (origins, base);
+    }
+
+    /// A scenario of one step, again and again with the next row, without cookies.
+    pub fn single(
+        mut self,
+        feeder: Feeder,
+        method: Template,
+        target: Target,
+        headers: Vec<(String, Template)>,
+    ) -> Scenario {
+        let name = feeder.name.clone();
+        self.feeders.push(feeder);
+        let step = Step { name, method, target, headers, ..Step::default() };
+        let step = self.completed(step, Vec::new(), &[]);
+        self.steps.push(step);
+        let flow = Flow { name: String::new(), ops: vec![Op::Send(0)] };
+        let name = self.file_name();
+        self.finish(name, vec![flow], vec![1], false, Session::Iteration)
     }
 
     fn set(&mut self, set: &[(String, String)]) {

@@ -80,18 +80,9 @@ impl<'s> Compiler<'s> {
             headers,
             body,
             follow: table.read("follow", follow)?.unwrap_or(defaults.follow),
-            stop_on: table
-                .read("stop_on", stop_on)?
-                .or(defaults.stop_on)
-                .unwrap_or(StopOn::Capture),
-            checks: Vec::new(),
+            stop_on: table.read("stop_on", stop_on)?.or(defaults.stop_on).unwrap_or_default(),
             captures: table.read("capture", |value| self.captures(value))?.unwrap_or_default(),
-            first_check: self.checks.len(),
-            redirect_check: None,
-            request_check: None,
-            uses_sequence: false,
-            takes: Vec::new(),
-            wants: Wants::default(),
+            ..Step::default()
         };
         let groups = table.read("check", |value| self.check_groups(value))?.unwrap_or_default();
         table.finish()?;
@@ -108,6 +99,7 @@ impl<'s> Compiler<'s> {
         let is_free = |group: &&CheckGroup| own.iter().all(|other| other.key != group.key);
         let mut groups: Vec<CheckGroup> = defaults.iter().filter(is_free).cloned().collect();
         groups.extend(own);
+        step.first_check = self.checks.len();
         step.checks = super::checks::with_status(groups);
         let number = self.steps.len();
         let mut add = |name: String| {
