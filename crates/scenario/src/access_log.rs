@@ -275,7 +275,9 @@ fn time(text: &[u8]) -> Option<i64> {
         _ => return None,
     };
     let offset: i64 = zone.get(1..5)?.parse().ok()?;
-    let is_date = (1..=31).contains(&day) && hour < 24 && minute < 60 && second <= 60;
+    // The bounds of the year keep sums of nanoseconds within 64 bits.
+    let is_day = (1970..2200).contains(&year) && (1..=31).contains(&day);
+    let is_date = is_day && hour < 24 && minute < 60 && second <= 60;
     let seconds = cookie_date::days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second;
     is_date.then_some(seconds - sign * (offset / 100 * 3600 + offset % 100 * 60))
 }

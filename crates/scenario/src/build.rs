@@ -34,9 +34,12 @@ impl Own {
             sequence: 0,
             slots: vec![Slot::default(); scenario.names.variables.len()],
             rows: vec![0; scenario.feeders.len()],
-            // An odd factor keeps neighbours apart; the generator mixes its seed itself.
-            rng: Rng::new(seed ^ (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            rng: rng(seed, number),
         }
+    }
+
+    pub fn renew(&mut self, seed: u64, number: u64) {
+        (self.number, self.iteration, self.rng) = (number, 0, rng(seed, number));
     }
 
     pub fn values<'v>(&'v mut self, scenario: &'v Scenario) -> Values<'v> {
@@ -102,6 +105,11 @@ impl Own {
         }
         Ok(())
     }
+}
+
+/// An odd factor keeps neighbours apart; the generator mixes its seed itself.
+fn rng(seed: u64, number: u64) -> Rng {
+    Rng::new(seed ^ number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 impl std::convert::From<Unset> for Unsent {

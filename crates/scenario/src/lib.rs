@@ -32,6 +32,7 @@ mod error;
 mod escape;
 mod exchange;
 mod feeder;
+mod gzip;
 mod har;
 mod head;
 mod json_path;

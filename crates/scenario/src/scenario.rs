@@ -6,9 +6,11 @@ use regex::bytes::Regex;
 use crate::{
     check::{Answer, Capture, Check},
     feeder::Feeder,
+    gzip::Unpacker,
     origin::{Origin, Origins},
     request::Wants,
     template::{Names, Template},
+    user::Unsent,
 };
 
 #[derive(Clone, Debug)]
@@ -101,6 +103,8 @@ pub struct Step {
     /// Feeders of which every request takes a row.
     pub(crate) takes: Vec<usize>,
     pub(crate) wants: Wants,
+    /// It asks for gzip, and something looks at the body.
+    pub(crate) can_be_packed: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -156,8 +160,11 @@ impl Scenario {
     #[must_use]
     pub fn found(&self, check: usize, answer: &Answer<'_>) -> String {
         let step = &self.steps[self.checks[check].step];
+        let mut plain = Vec::new();
+        let is_packed = step.can_be_packed && Unpacker::default().unpack(answer.body, &mut plain);
+        let body = if is_packed { &plain } else { answer.body };
         if let Some(check) = step.checks.get(check - step.first_check) {
-            return check.found(answer);
+            return check.found(&Answer { body, ..*answer });
         }
         if Some(check) == step.redirect_check {
             return format!("more than {} redirects, or one to elsewhere", step.follow);
@@ -165,10 +172,21 @@ impl Scenario {
         format!("nothing was found; the body has {} bytes", answer.body_bytes)
     }
 
-    /// The name of a variable, for messages.
+    /// Why a request could not be sent, for a person.
     #[must_use]
-    pub fn variable(&self, number: usize) -> &str {
-        &self.names.variables[number]
+    pub fn why(&self, unsent: Unsent) -> String {
+        match unsent {
+            Unsent::Unset { variable } => {
+                let name = &self.names.variables[variable];
+                format!("`{name}` has no value: its capture found nothing, or comes later")
+            }
+            Unsent::Method => "a value makes no method of it".to_owned(),
+            Unsent::Target => "a value that no URL can hold; write {{name|url}}".to_owned(),
+            Unsent::Field => "a value with a line end would break the header".to_owned(),
+            Unsent::Elsewhere => {
+                "the URL leads to a server that nobody named; add it to `origins`".to_owned()
+            }
+        }
     }
 }
 

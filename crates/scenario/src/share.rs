@@ -4,7 +4,10 @@
 
 use drom_stats::Rng;
 
-use crate::{check::Tool, counts::Counts, feeder::Cursor, request::Request, scenario::Scenario};
+use crate::{
+    check::Tool, counts::Counts, feeder::Cursor, gzip::Unpacker, request::Request,
+    scenario::Scenario,
+};
 
 #[derive(Debug)]
 pub struct Share {
@@ -14,6 +17,9 @@ pub struct Share {
     pub(crate) cursors: Vec<Cursor>,
     pub(crate) tools: Vec<Tool>,
     pub(crate) scratch: Vec<u8>,
+    pub(crate) unpacker: Unpacker,
+    /// A body that was unpacked.
+    pub(crate) plain: Vec<u8>,
     pub(crate) verdicts: Vec<Verdict>,
     pub(crate) unix_s_at_zero: i64,
     pub(crate) seed: u64,
@@ -62,6 +68,8 @@ impl Share {
             cursors: cursors.collect(),
             tools: scenario.regexes.iter().map(Tool::new).collect(),
             scratch: Vec::new(),
+            unpacker: Unpacker::default(),
+            plain: Vec::new(),
             verdicts: Vec::new(),
             unix_s_at_zero: part.unix_s_at_zero,
             seed: part.seed,

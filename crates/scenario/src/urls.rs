@@ -1,5 +1,5 @@
-//! A list of URLs as a scenario: one a line, with `--order weighted` a weight behind it, `#` begins
-//! a comment. One step whose URL comes from a feeder, so that a million of them cost their text.
+//! A list of URLs as a scenario: one a line, a weight behind it when the order is by weight, `#`
+//! begins a comment. One step whose URL comes from a feeder, so that a million cost their text.
 
 use std::{fs, path::Path};
 
@@ -112,7 +112,8 @@ impl List<'_> {
         };
         let weight = words.next();
         if words.next().is_some() || (weight.is_some() && self.order != UrlOrder::Weighted) {
-            let more = "a URL and nothing else; encode spaces as %20, or say --order weighted";
+            let more =
+                "a URL and nothing else; encode spaces as %20; weights need the order \"weighted\"";
             return Err(format!("{}: {more}", String::from_utf8_lossy(line)));
         }
         let weight = weight.unwrap_or(b"1");

@@ -124,6 +124,12 @@ impl User {
         }
     }
 
+    /// Makes another user of this one, who knows nothing of it; the memory stays.
+    pub fn renew(&mut self, share: &Share, number: u64) {
+        self.state = State::Outside;
+        self.own.renew(share.seed, number);
+    }
+
     #[must_use]
     pub fn number(&self) -> u64 {
         self.own.number
@@ -169,8 +175,16 @@ impl User {
             self.state = State::Redirected { step: number };
             return Judgement { step: number, is_redirect: true, ..Judgement::default() };
         }
-        self.check(scenario, share, step, answer);
-        let has_captured = self.capture(scenario, share, step, answer, now_s);
+        let mut plain = std::mem::take(&mut share.plain);
+        let is_packed = step.can_be_packed && is_gzip(answer.head);
+        let body = match is_packed && share.unpacker.unpack(answer.body, &mut plain) {
+            true => &plain,
+            false => answer.body,
+        };
+        let seen = Answer { body, ..*answer };
+        self.check(scenario, share, step, &seen);
+        let has_captured = self.capture(scenario, share, step, &seen, now_s);
+        share.plain = plain;
         if let Some(check) = step.redirect_check {
             share.judge(check, matches!(redirect, Redirect::None));
         }
@@ -206,11 +220,11 @@ impl User {
                 self.own.rows[at] = row.ok_or(at)?;
             }
         }
+        self.own.iteration += 1;
         if is_first || scenario.session == Session::Iteration {
             self.jar.clear();
             self.own.set_variables(scenario, share);
         }
-        self.own.iteration += 1;
         self.flow = match scenario.flows.len() {
             1 => 0,
             _ => weighted(&scenario.weights, &mut self.own.rng),
@@ -409,6 +423,10 @@ fn judgement(step: usize, share: &Share) -> Judgement {
     let failed = failed.count() as u32;
     let passed = share.verdicts.len() as u32 - failed;
     Judgement { step, passed, failed, first_failed, ..Judgement::default() }
+}
+
+fn is_gzip(head: &[u8]) -> bool {
+    head::values(head, "content-encoding").any(|coding| coding.eq_ignore_ascii_case(b"gzip"))
 }
 
 fn has_scheme(location: &[u8]) -> bool {

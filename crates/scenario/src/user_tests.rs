@@ -200,6 +200,7 @@ fn a_value_cannot_break_a_request() {
         let body = serde_json::json!({ "v": value }).to_string();
         world.answer(200, "", &body);
         assert_eq!(world.next(), Next::Unsent { step: 1, why }, "{step}");
+        assert!(!world.scenario.why(why).is_empty());
     }
 }
 
@@ -207,8 +208,8 @@ fn a_value_cannot_break_a_request() {
 fn a_header_whose_value_comes_out_empty_is_not_sent() {
     let capture = "capture = { v = { json = '$.v', default = '' } }\n";
     let headers = "headers = { A = '{{v}}', B = '' }\n";
-    let mut world =
-        World::new(&format!("[[step]]\nurl='/'\n{capture}[[step]]\nurl='/'\n{headers}"));
+    let step = "[[step]]\nurl='/'\n";
+    let mut world = World::new(&format!("{step}{capture}{step}{headers}"));
     world.line();
     world.ok();
     let sent = world.sent();
@@ -383,6 +384,57 @@ fn every_check_can_fail_and_pass() {
     let mut world = World::new("[[step]]\nurl='/'\n");
     world.line();
     assert_eq!(world.answer(404, "", "").failed, 1, "a status below 400 goes without saying");
+}
+
+#[test]
+fn a_packed_body_is_looked_at_unpacked() {
+    // gzip of "hello hello hello\n", without a name.
+    const PACKED: &[u8] = &[
+        0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xcb, 0x48, 0xcd, 0xc9, 0xc9, 0x57, 0xc8, 0x40, 0x90,
+        0x5c, 0, 0x3b, 0x7c, 0x8a, 0xdf, 18, 0, 0, 0,
+    ];
+    let step = "[[step]]\nurl='/'\ngzip = true\ncheck = { text = 'hello hello' }\n";
+    let mut world = World::new(step);
+    assert!(world.sent().contains("Accept-Encoding: gzip\r\n"));
+    let answer = |head: &'static [u8]| Answer {
+        status: 200,
+        head,
+        body: PACKED,
+        body_bytes: PACKED.len() as u64,
+        after_ns: 0,
+    };
+    let packed = answer(b"Content-Encoding: GZIP\r\n");
+    let judgement = world.user.answered(&world.scenario, &mut world.share, &packed, 0);
+    assert_eq!(judgement.failed, 0);
+    world.next();
+    world.next();
+    let judgement = world.user.answered(&world.scenario, &mut world.share, &answer(b""), 0);
+    assert_eq!(judgement.failed, 1, "the answer does not say that it is packed");
+}
+
+#[test]
+fn a_renewed_user_is_like_a_new_one() {
+    let text = "session='user'\n[variables]\nv='x'\n[[step]]\n\
+                url='/{{random 1 1000000}}/{{user}}/{{iteration}}'\n\
+                capture={ v = { json = '$', default='' } }\nheaders={ V = '{{v}}' }\n";
+    let mut world = World::new(text);
+    let first = world.sent();
+    world.answer(200, "Set-Cookie: a=1; Path=/\r\n", "7");
+    world.next();
+    assert!(world.sent().contains("V: 7\r\nCookie: a=1"));
+    world.user.renew(&world.share, 0);
+    assert_eq!(world.sent(), first);
+    world.user.renew(&world.share, 9);
+    assert_ne!(world.sent(), first);
+    assert_eq!(world.user.number(), 9);
+}
+
+#[test]
+fn threads_can_have_their_parts() {
+    fn is_for_threads<T: Send + Sync>() {}
+    is_for_threads::<Scenario>();
+    is_for_threads::<Share>();
+    is_for_threads::<User>();
 }
 
 #[test]

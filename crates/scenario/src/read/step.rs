@@ -123,6 +123,8 @@ impl<'s> Compiler<'s> {
         step.takes = takes.map(|(at, _)| at).collect();
         step.uses_sequence = uses_sequence;
         step.wants = wants(&step);
+        step.can_be_packed = step.wants.body && asks_for_gzip(&step);
+        step.wants.head |= step.can_be_packed;
         step
     }
 
@@ -310,6 +312,12 @@ fn templates(step: &Step) -> impl Iterator<Item = &Template> {
     };
     let headers = step.headers.iter().map(|(_, value)| value);
     [&step.method, target].into_iter().chain(headers).chain(&step.body)
+}
+
+fn asks_for_gzip(step: &Step) -> bool {
+    let accepts = step.headers.iter().filter(|h| h.0.eq_ignore_ascii_case("accept-encoding"));
+    let mut values = accepts.filter_map(|(_, value)| value.constant());
+    values.any(|value| memchr::memmem::find(value, b"gzip").is_some())
 }
 
 fn wants(step: &Step) -> Wants {
