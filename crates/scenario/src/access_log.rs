@@ -1,7 +1,7 @@
 //! Access logs of web servers (common and combined format) as requests with their times. A log
 //! does not hold bodies, so only requests without one are replayed unless all are asked for.
 
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 use crate::{
     cookie_date,
@@ -50,9 +50,9 @@ pub struct LogOptions {
 struct Visit<'l> {
     at_s: i64,
     method: &'l [u8],
-    target: Vec<u8>,
-    referer: Vec<u8>,
-    agent: Vec<u8>,
+    target: Cow<'l, [u8]>,
+    referer: Cow<'l, [u8]>,
+    agent: Cow<'l, [u8]>,
 }
 
 /// How many bad lines are kept to be named.
@@ -194,25 +194,30 @@ fn visit(line: &[u8]) -> Result<Visit<'_>, &'static str> {
     {
         return Err("the request is not like \"GET /x HTTP/1.1\"");
     }
-    let target = path(&unescaped(target)).ok_or("the request's target is no path")?;
+    let target = path(unescaped(target)).ok_or("the request's target is no path")?;
     let referer = field(quoted(&mut rest));
     let agent = field(quoted(&mut rest));
     Ok(Visit { at_s, method, target, referer, agent })
 }
 
 /// Of an absolute URL, as proxies log it, the path.
-fn path(target: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    match Parts::of(target) {
-        Ok(parts) => crate::origin::put_target(parts.rest, &mut out),
-        Err(_) => out.extend_from_slice(target),
-    }
-    (out.starts_with(b"/") && head::is_target(&out) && !out.contains(&b'#')).then_some(out)
+fn path(target: Cow<'_, [u8]>) -> Option<Cow<'_, [u8]>> {
+    let target = match Parts::of(&target) {
+        Ok(parts) => {
+            let mut out = Vec::new();
+            crate::origin::put_target(parts.rest, &mut out);
+            Cow::Owned(out)
+        }
+        Err(_) => target,
+    };
+    let is_path = target.starts_with(b"/") && !target.contains(&b'#');
+    (is_path && head::is_target(&target)).then_some(target)
 }
 
-fn field(value: Option<&[u8]>) -> Vec<u8> {
+/// Empty when there is none.
+fn field(value: Option<&[u8]>) -> Cow<'_, [u8]> {
     let value = value.filter(|value| *value != b"-").map(unescaped).unwrap_or_default();
-    if head::is_value(&value) { value } else { Vec::new() }
+    if head::is_value(&value) { value } else { Cow::default() }
 }
 
 /// What stands between the next two quotes; `rest` goes on behind them.
@@ -232,7 +237,10 @@ fn quoted<'l>(rest: &mut &'l [u8]) -> Option<&'l [u8]> {
 }
 
 /// `\"`, `\\` and `\xhh`, as servers escape them.
-fn unescaped(text: &[u8]) -> Vec<u8> {
+fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr(b'\\', text).is_none() {
+        return Cow::Borrowed(text);
+    }
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = memchr::memchr(b'\\', rest) {
@@ -257,7 +265,7 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
         };
     }
     out.extend_from_slice(rest);
-    out
+    Cow::Owned(out)
 }
 
 /// `31/Jan/2026:10:00:00 +0000`, seconds since 1970.

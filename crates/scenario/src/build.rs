@@ -91,7 +91,7 @@ impl Own {
             went.target.clear();
             went.origin = aim(scenario, step, &mut values, scratch, &mut went.target)?;
         }
-        request.origin = went.origin;
+        (request.origin, request.redirects) = (went.origin, went.redirects);
         request.set_target(|out| out.extend_from_slice(&went.target));
         let origin = &scenario.origins()[went.origin];
         request.set_authority(|out| out.extend_from_slice(origin.authority.as_bytes()));

@@ -158,6 +158,17 @@ impl Check {
         }
     }
 
+    /// What it compares with, when that has to be written first.
+    pub fn template(&self) -> Option<&Template> {
+        match &self.kind {
+            Kind::Text { needle: Needle::Template { text, .. }, .. }
+            | Kind::Header { value: Some(Needle::Template { text, .. }), .. }
+            | Kind::Title { text, .. }
+            | Kind::Json { value: Json::Text(text), .. } => Some(text),
+            _ => None,
+        }
+    }
+
     pub fn wants_head(&self) -> bool {
         matches!(self.kind, Kind::Header { .. })
     }

@@ -2,6 +2,13 @@
 
 use std::fmt::Write as _;
 
+use crate::{
+    check::Answer,
+    scenario::Scenario,
+    share::{Share, Verdict},
+    user::Judgement,
+};
+
 /// One step of one run through a scenario.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Judged {
@@ -18,6 +25,35 @@ pub struct JudgedCheck {
     pub name: String,
     /// What was there instead; none when the check passed.
     pub found: Option<String>,
+}
+
+impl Judged {
+    /// The answer that was just judged.
+    #[must_use]
+    pub fn of(
+        scenario: &Scenario,
+        share: &Share,
+        judgement: &Judgement,
+        answer: &Answer<'_>,
+    ) -> Self {
+        let check = |verdict: &Verdict| JudgedCheck {
+            name: scenario.checks()[verdict.check].name.clone(),
+            found: (!verdict.passed).then(|| scenario.found(verdict.check, answer)),
+        };
+        Self {
+            step: scenario.steps()[judgement.step].name.clone(),
+            took_ns: Some(answer.after_ns),
+            error: None,
+            checks: share.verdicts().iter().map(check).collect(),
+        }
+    }
+
+    /// A step that had no answer, and why.
+    #[must_use]
+    pub fn without_answer(scenario: &Scenario, step: usize, reason: impl Into<String>) -> Self {
+        let step = scenario.steps()[step].name.clone();
+        Self { step, error: Some(reason.into()), ..Self::default() }
+    }
 }
 
 /// Test Anything Protocol, version 14: a test point for each check, and one for each step that

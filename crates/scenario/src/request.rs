@@ -12,6 +12,8 @@ pub struct Request {
     /// Where it goes: a place in [`Scenario::origins`](crate::Scenario::origins).
     pub origin: usize,
     pub wants: Wants,
+    /// How many redirects of this step led to it.
+    pub redirects: u32,
     /// Method, target, authority and fields one after the other.
     text: Vec<u8>,
     method: Span,
@@ -113,6 +115,7 @@ impl Request {
         self.fields.clear();
         self.body.clear();
         self.has_length = false;
+        self.redirects = 0;
     }
 
     pub(crate) fn set_method<R>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {

@@ -156,6 +156,15 @@ impl Scenario {
         &self.feeders
     }
 
+    /// Makes every pause so many times as long: 0 for none, 0.5 for a recording at double speed.
+    pub fn scale_think(&mut self, factor: f64) {
+        for op in self.flows.iter_mut().flat_map(|flow| &mut flow.ops) {
+            if let Op::Pause(think) = op {
+                *think = think.scaled(factor);
+            }
+        }
+    }
+
     /// What an answer was that failed this check, for a person.
     #[must_use]
     pub fn found(&self, check: usize, answer: &Answer<'_>) -> String {

@@ -86,7 +86,13 @@ impl Secrets {
         if let Ok(tree) = serde_json::from_str::<serde_json::Value>(body) {
             let mut found = Vec::new();
             collect(&tree, &mut found);
-            return self.replaced(body, &found);
+            let written = found.iter().map(|secret| serde_json::Value::from(*secret).to_string());
+            let written: Vec<String> = written.collect();
+            // A text can be written in several ways; in ours when the given one is another.
+            return match written.iter().all(|secret| body.contains(secret)) {
+                true => self.replaced(body, &written),
+                false => self.replaced(&tree.to_string(), &written),
+            };
         }
         match body.contains('=') && !body.contains(['\n', '<', '{']) {
             true => self.parameters(body),
@@ -114,12 +120,10 @@ impl Secrets {
         text.split(';').map(pair).collect::<Vec<_>>().join(separator)
     }
 
-    /// The text with each of these JSON strings replaced, wherever they stand in it.
-    fn replaced(&mut self, text: &str, found: &[&str]) -> String {
+    /// The text with each of these JSON strings replaced, wherever they stand as a value in it.
+    fn replaced(&mut self, text: &str, found: &[String]) -> String {
         let mut parts = vec![(text, false)];
-        let written = found.iter().map(|secret| serde_json::Value::from(*secret).to_string());
-        let written: Vec<String> = written.collect();
-        for secret in &written {
+        for secret in found {
             parts = parts.into_iter().flat_map(|part| split(part, secret)).collect();
         }
         let put = |(part, is_secret): (&str, bool)| match is_secret {
@@ -152,6 +156,10 @@ fn split<'t>((text, is_secret): (&'t str, bool), secret: &str) -> Vec<(&'t str, 
     }
     let (mut parts, mut from) = (Vec::new(), 0);
     for (at, found) in text.match_indices(secret) {
+        let is_key = text[at + found.len()..].trim_start().starts_with(':');
+        if is_key {
+            continue;
+        }
         parts.push((&text[from..at], false));
         parts.push((found, true));
         from = at + found.len();
@@ -195,7 +203,10 @@ mod tests {
         let masked = "{\"user\": \"ann\", \"login\": {\"password\": \"{{secret_7}}\"}, \
                       \"n\": \"{{\"{{\"}}\"}";
         assert_eq!(secrets.body(json), masked);
-        assert_eq!(secrets.names().len(), 7);
+        let json = "{\"password\": \"password\", \"token\": \"\\u0061\"}";
+        let masked = "{\"password\":\"{{secret_8}}\",\"token\":\"{{secret_9}}\"}";
+        assert_eq!(secrets.body(json), masked);
+        assert_eq!(secrets.names().len(), 9);
     }
 
     #[test]

@@ -178,6 +178,15 @@ impl Template {
         self
     }
 
+    /// Whether everything that never changes in it passes.
+    #[must_use]
+    pub fn all_texts(&self, is_good: impl Fn(&[u8]) -> bool) -> bool {
+        self.pieces.iter().all(|piece| match piece {
+            Piece::Text(text) => is_good(text),
+            _ => true,
+        })
+    }
+
     #[must_use]
     pub fn uses_sequence(&self) -> bool {
         self.any_value(&|value| value == Value::Sequence)

@@ -408,6 +408,17 @@ impl Went {
 }
 
 impl Think {
+    pub fn scaled(self, factor: f64) -> Self {
+        let scale = |ns: u64| (ns as f64 * factor) as u64;
+        match self {
+            Self::Fixed(ns) => Self::Fixed(scale(ns)),
+            Self::Uniform { least, most } => {
+                Self::Uniform { least: scale(least), most: scale(most) }
+            }
+            Self::Exponential { mean } => Self::Exponential { mean: scale(mean) },
+        }
+    }
+
     pub fn draw(self, rng: &mut Rng) -> u64 {
         match self {
             Self::Fixed(ns) => ns,

@@ -2,7 +2,7 @@
 
 use std::{io, path::Path};
 
-use crate::{Answer, Judgement, Next, Part, Scenario, Share, Unsent, User, Version};
+use crate::{Answer, Judged, Judgement, Next, Part, Scenario, Share, Unsent, User, Version};
 
 const ROWS: &[u8] = b"name,path\nAnn,/a\nBo,/b\nCy,http://other.example/c\n";
 
@@ -106,6 +106,17 @@ fn drawn_pauses_have_their_mean() {
         }
         let mean = sum_ns / 2_000 / 1_000_000;
         assert!((mean_ms * 95 / 100..mean_ms * 105 / 100).contains(&mean), "{think}: {mean}");
+    }
+}
+
+#[test]
+fn pauses_can_be_scaled() {
+    for (think, least_ns) in [("'2s'", 1_000_000_000), ("{ from = 2, to = 2 }", 1_000_000_000)] {
+        let mut world = World::new(&format!("[[step]]\nurl='/'\nthink={think}\n"));
+        world.scenario.scale_think(0.5);
+        world.line();
+        world.ok();
+        assert_eq!(world.next(), Next::Pause { until_ns: least_ns });
     }
 }
 
@@ -377,7 +388,10 @@ fn every_check_can_fail_and_pass() {
                 body_bytes: body.len() as u64,
                 after_ns: 5_000_000,
             };
-            assert!(!world.scenario.found(first, &answer).is_empty(), "{check}");
+            let judged = Judged::of(&world.scenario, &world.share, &judgement, &answer);
+            assert_eq!(judged.took_ns, Some(5_000_000));
+            let failed = judged.checks.iter().find(|check| check.found.is_some());
+            assert_eq!(failed.map(|check| &check.name), Some(&world.scenario.checks()[first].name));
             assert_eq!(world.share.counts.failed(first), 1);
         }
     }

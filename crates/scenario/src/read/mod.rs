@@ -16,7 +16,7 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use crate::{
     error::Error,
-    feeder::Feeder,
+    feeder::{Feeder, Take},
     origin::{Origins, Parts},
     scenario::{CheckName, Flow, Op, Scenario, Session, Step, Target},
     table::{Plain, Source, Table, Value},
@@ -211,6 +211,10 @@ impl<'s> Compiler<'s> {
                 Plain::Flag(flag) => flag.to_string(),
             };
             let template = self.template(&value, &text)?;
+            let mut feeders = self.feeders.iter().enumerate();
+            if feeders.any(|(at, f)| f.take == Take::Request && template.uses_feeder(at)) {
+                return Err(value.error("a feeder with take = \"request\" has no row yet here"));
+            }
             let is_captured = self.names.variables.contains(&value.key);
             match template.constant() {
                 Some(text) if !is_captured => {

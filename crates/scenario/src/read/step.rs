@@ -3,7 +3,7 @@
 use super::{Compiler, checks::CheckGroup};
 use crate::{
     build,
-    check::{Capture, From},
+    check::{Capture, Check, From},
     error::Error,
     feeder::Take,
     head,
@@ -130,7 +130,7 @@ impl<'s> Compiler<'s> {
 
     fn target(&mut self, value: &Value<'s>) -> Result<Target, Error> {
         let url = self.template(value, &value.text()?)?;
-        if !head::is_target(url.begin()) {
+        if !url.all_texts(head::is_target) {
             return Err(value.error("spaces and letters beyond ASCII are to be percent-encoded"));
         }
         if let Some(text) = url.constant().filter(|text| text.contains(&b'#')) {
@@ -196,7 +196,7 @@ impl<'s> Compiler<'s> {
             for value in value.table()?.entries() {
                 self.check_header(&value)?;
                 let text = self.template(&value, &value.text()?)?;
-                if text.constant().is_some_and(|text| !head::is_value(text)) {
+                if !text.all_texts(head::is_value) {
                     return Err(value.error("a line end or control character breaks the header"));
                 }
                 put_header(headers, &value.key, text);
@@ -305,13 +305,15 @@ fn stop_on(value: &Value<'_>) -> Result<StopOn, Error> {
     }
 }
 
+/// All that is written for a step; what its checks compare with is written after the request.
 fn templates(step: &Step) -> impl Iterator<Item = &Template> {
     let target = match &step.target {
         Target::Known { path, .. } => path,
         Target::Open(url) => url,
     };
     let headers = step.headers.iter().map(|(_, value)| value);
-    [&step.method, target].into_iter().chain(headers).chain(&step.body)
+    let checks = step.checks.iter().filter_map(Check::template);
+    [&step.method, target].into_iter().chain(headers).chain(&step.body).chain(checks)
 }
 
 fn asks_for_gzip(step: &Step) -> bool {
@@ -323,9 +325,9 @@ fn asks_for_gzip(step: &Step) -> bool {
 fn wants(step: &Step) -> Wants {
     Wants {
         head: step.follow > 0
-            || step.checks.iter().any(crate::check::Check::wants_head)
+            || step.checks.iter().any(Check::wants_head)
             || step.captures.iter().any(Capture::wants_head),
-        body: step.checks.iter().any(crate::check::Check::wants_body)
+        body: step.checks.iter().any(Check::wants_body)
             || step.captures.iter().any(Capture::wants_body),
     }
 }

@@ -118,6 +118,7 @@ fn mistakes_are_placed_and_say_what_to_do() {
         ("[[step]]\nurl = '/x'\n", "s/a.toml:2: `url`: a path needs base = \"http://HOST\""),
         ("[[step]]\nurl = 'ftp://x'\n", "s/a.toml:2: `url`: it must begin with http://"),
         ("[[step]]\nurl = 'http://x/a b'\n", "percent-encoded"),
+        ("[variables]\na='{{seq}}'\n[[step]]\nurl = 'http://x/{{a}}/b c'\n", "percent-encoded"),
         ("[[step]]\nthink = 'soon'\n", "s/a.toml:2: `think`: \"soon\" is not a time"),
         ("[[step]]\nthink = 1\n", "no step has a url"),
         ("[[step]]\nname = 'x'\n", "a step has a url, or think for a pause, or steps"),
@@ -127,6 +128,10 @@ fn mistakes_are_placed_and_say_what_to_do() {
         ("[feeder.x]\nfile='people.txt'\n", "cannot read"),
         ("[feeder.x]\nfile='empty.csv'\n", "s/empty.csv: there are no rows"),
         ("[feeder.x]\nfile='bad.jsonl'\n", "s/bad.jsonl:2: this is no JSON object"),
+        (
+            "[feeder.x]\nfile='people.csv'\ntake='request'\n[variables]\na = '{{x.id}}'\n",
+            "s/a.toml:5: `a`: a feeder with take = \"request\" has no row yet here",
+        ),
         ("[variables]\nseq = 1\n", "s/a.toml:2: `seq`: this name means something else"),
     ];
     for (text, said) in cases {
