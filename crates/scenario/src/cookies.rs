@@ -195,7 +195,7 @@ fn replace(text: &mut Vec<u8>, with: &[u8]) {
 
 /// RFC 6265, section 5.2. `None`: to be ignored.
 fn parse(field: &[u8], now_s: i64) -> Option<Parsed<'_>> {
-    let mut parts = field.split(|byte| *byte == b';');
+    let mut parts = head::split(field, b';');
     let pair = parts.next()?;
     let equals = memchr::memchr(b'=', pair)?;
     let (name, value) = (pair[..equals].trim_ascii(), pair[equals + 1..].trim_ascii());
