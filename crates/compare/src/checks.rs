@@ -80,7 +80,7 @@ pub fn memory_growth(before_bytes: u64, after_bytes: u64, processes: usize) -> O
 /// so that requests under way at its ends are no gap. The client's own CPU time is none either.
 fn little(seen: &Observed<'_>) -> Option<String> {
     let window_s = seen.outcome.duration.as_secs_f64();
-    if seen.outcome.latency.count() == 0 || window_s <= 0.0 {
+    if seen.outcome.waited().count() == 0 || window_s <= 0.0 {
         return None;
     }
     if let Some(tail) = rare_and_huge(seen.outcome) {
@@ -110,8 +110,8 @@ fn silence(seen: &Observed<'_>) -> Option<String> {
 
 /// A mean above the p99 is made by less than one answer in a hundred: they stalled.
 fn rare_and_huge(outcome: &Outcome) -> Option<String> {
-    let (mean_ns, p99_ns) = (outcome.latency.mean_ns(), outcome.latency.quantile_ns(0.99) as f64);
-    (outcome.latency.count() >= 1_000 && mean_ns > 1.01 * p99_ns)
+    let (mean_ns, p99_ns) = (outcome.waited().mean_ns(), outcome.waited().quantile_ns(0.99) as f64);
+    (outcome.waited().count() >= 1_000 && mean_ns > 1.01 * p99_ns)
         .then(|| format!("mean {:.2} ms above p99 {:.2} ms", mean_ns * 1e-6, p99_ns * 1e-6))
 }
 
@@ -189,7 +189,7 @@ fn listen_queue(seen: &Observed<'_>) -> Option<String> {
     if lost > 0 {
         return Some(format!("{lost} connections overflowed a listen queue"));
     }
-    let latency = &seen.outcome.latency;
+    let latency = seen.outcome.waited();
     // A retransmitted SYN adds 1, 3 or 7 s to an answer that is otherwise quick.
     let quick_ns = latency.quantile_ns(0.5) as f64;
     if latency.count() == 0 || quick_ns > 2e8 {

@@ -579,7 +579,7 @@ impl Experiment<'_> {
                 on.family.len(),
             ));
         }
-        Ok((slice, outcome.latency))
+        Ok((slice, outcome.waited().clone()))
     }
 
     fn look(&mut self, server: ServerId) -> Look {
@@ -702,8 +702,8 @@ fn told_slice(seen: &Observed<'_>, who: &Contestant, begin_s: f64) -> Slice {
         status: outcome.status.clone(),
         errors,
         bytes_read: outcome.bytes_read,
-        mean_ns: outcome.latency.mean_ns(),
-        p99_ns: outcome.latency.quantile_ns(0.99),
+        mean_ns: outcome.waited().mean_ns(),
+        p99_ns: outcome.waited().quantile_ns(0.99),
         client_cpu_s: outcome.thread_cpu.iter().map(Duration::as_secs_f64).collect(),
         server_cpu_s: seen.server_cpu_s,
         steal_s: seen.machine.steal_s,

@@ -69,6 +69,20 @@ impl Answer {
         }
     }
 
+    /// Bytes that the body of a known length still lacks; 0 for other bodies.
+    #[inline]
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        if let State::Body(left) = self.state { left } else { 0 }
+    }
+
+    /// So many of those bytes have come and were thrown away.
+    pub fn skip(&mut self, length: u64) {
+        if let State::Body(left) = &mut self.state {
+            *left = left.saturating_sub(length);
+        }
+    }
+
     /// The peer closed: the end of a body that only the close ends, else a fault.
     pub fn end(&mut self) -> Result<Event<'static>, Fault> {
         match self.state {

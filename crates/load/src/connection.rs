@@ -1,34 +1,24 @@
-//! One connection of the closed loop: its socket, where its request stands, its stamps.
+//! One connection of a client thread: its socket, the requests under way on it, its stamps.
 //!
 //! State only; what happens next is decided in `lane.rs`.
 
-use std::{
-    hash::Hasher,
-    io,
-    net::{SocketAddr, TcpStream},
-    time::Duration,
-};
+use std::{collections::VecDeque, hash::Hasher, time::Duration};
 
-use socket2::{Domain, Protocol, Socket, Type};
 use twox_hash::XxHash64;
 
-use crate::protocol::Answer;
+use crate::{exchange::Exchange, protocol::Answer};
 
-/// Where the connection's request stands.
+/// Where the connection stands; its requests are in `flights`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
+    /// A connect is under way, perhaps for requests that come later.
     Connecting,
-    /// So many bytes of the request are written.
-    Sending(usize),
-    Awaiting,
-    /// No request; a connect is under way so that there is a connection when one comes.
-    Warming,
-    /// No request, in an open loop: free for the next one.
-    Idle,
-    /// No request; the next one begins at this time.
-    Resting {
-        until_ns: u64,
-    },
+    /// Requests can be written.
+    Open,
+    /// No socket; the next request begins when there is one.
+    Closed,
+    /// No socket and no request; the next one begins at this time.
+    Resting { until_ns: u64 },
     /// No request is left for it.
     Done,
 }
@@ -42,15 +32,21 @@ pub struct Connection<Stream> {
     pub answer: Answer,
     pub status: u16,
     pub body: BodySum,
-    /// When the request was to begin; in a closed loop when it began.
-    pub planned_ns: u64,
-    /// When the request began, a connect for it included.
-    pub begun_ns: u64,
-    /// Just before its first byte was written.
-    pub written_ns: u64,
-    /// Until when this connection's time is accounted for.
-    pub accounted_to_ns: u64,
+    /// Requests under way, in the order of their answers.
+    pub flights: VecDeque<Exchange>,
+    /// So many of them, the last ones, are not written.
+    pub pending: usize,
+    /// Bytes of the pending ones that are written all the same.
+    pub written: usize,
+    /// Places for requests that wait in an open loop's queue.
+    pub waiting: usize,
+    /// When the last connect began, and when it was over.
+    pub connect_ns: u64,
+    pub ready_ns: u64,
+    /// Answers in this window.
     pub answers: u64,
+    /// Requests that ended on this socket.
+    pub on_socket: u64,
     pub established: bool,
 }
 
@@ -63,24 +59,27 @@ impl<Stream> Connection<Stream> {
             answer: Answer::default(),
             status: 0,
             body: BodySum::default(),
-            planned_ns: now_ns,
-            begun_ns: now_ns,
-            written_ns: now_ns,
-            accounted_to_ns: now_ns,
+            flights: VecDeque::new(),
+            pending: 0,
+            written: 0,
+            waiting: 0,
+            connect_ns: now_ns,
+            ready_ns: now_ns,
             answers: 0,
+            on_socket: 0,
             established: false,
         }
     }
 
-    pub fn has_request(&self) -> bool {
-        matches!(self.phase, Phase::Connecting | Phase::Sending(_) | Phase::Awaiting)
-    }
-
-    /// Closes the socket; what the reader kept of it goes too.
+    /// Closes the socket; what the reader kept of it goes too. Requests stay.
     pub fn close(&mut self) {
         self.stream = None;
+        self.phase = Phase::Closed;
         self.answer.reset();
         self.body = BodySum::default();
+        self.on_socket = 0;
+        // On the next socket all of them are to be written, from the first byte on.
+        (self.pending, self.written) = (self.flights.len(), 0);
     }
 }
 
@@ -108,47 +107,6 @@ impl BodySum {
 #[must_use]
 pub fn body_hash(body: &[u8]) -> u64 {
     XxHash64::oneshot(0, body)
-}
-
-/// A socket whose connect is under way. `one_segment`: requests are so small, and the connection
-/// lives so long, that it pays to ask for the cheapest congestion control.
-pub fn connect(address: SocketAddr, one_segment: bool) -> io::Result<TcpStream> {
-    let kind = Type::STREAM.nonblocking().cloexec();
-    let socket = Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP))?;
-    socket.set_tcp_nodelay(true)?;
-    if one_segment {
-        // One segment in flight is never held back, yet BBR's model costs 3 % of the client's CPU
-        // time on loopback. Where it is not allowed the system's own choice stays.
-        let _ = socket.set_tcp_congestion(b"reno");
-    }
-    match socket.connect(&address.into()) {
-        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
-        _ => Ok(socket.into()),
-    }
-}
-
-/// Whether `wanted` descriptors are within the hard limit.
-pub fn check_descriptors(wanted: u64) -> Result<libc::rlimit, crate::Error> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a valid, exclusively owned rlimit.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    if limit.rlim_max < wanted {
-        return Err(crate::Error::Descriptors { wanted, limit: limit.rlim_max });
-    }
-    Ok(limit)
-}
-
-/// Makes room for `wanted` descriptors: raises the soft limit as far as the hard one allows.
-pub fn ensure_descriptors(wanted: u64) -> Result<(), crate::Error> {
-    let mut limit = check_descriptors(wanted)?;
-    if limit.rlim_cur >= wanted {
-        return Ok(());
-    }
-    limit.rlim_cur = wanted;
-    // SAFETY: `limit` is a valid rlimit; raising a soft limit within the hard one is always
-    // allowed.
-    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-    Ok(())
 }
 
 /// Nanoseconds of `duration`, for sums with the clock's.

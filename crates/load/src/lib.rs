@@ -7,6 +7,7 @@ mod answer;
 mod chunked;
 mod connection;
 mod error;
+mod exchange;
 mod fault;
 mod head;
 mod lane;
@@ -22,7 +23,9 @@ mod run;
 mod schedule;
 #[cfg(test)]
 mod sim;
+mod socket;
 mod tally;
+mod timeline;
 mod url;
 mod verdict;
 mod worker;
@@ -30,12 +33,14 @@ mod world;
 
 pub use connection::body_hash;
 pub use error::Error;
+pub use exchange::{Exchange, Record};
 pub use null_server::{NullServer, measure_ceiling, null_server};
 pub use open::OpenTally;
 pub use outcome::{BadBody, ErrorKind, Latency, Outcome};
 pub use plan::{ExpectedBody, Pace, Plan, Stop, Target};
 pub use run::{Progress, check_connections, run};
 pub use schedule::{Arrivals, Stage};
+pub use timeline::Interval;
 pub use verdict::{Verdict as ClientVerdict, client_limited};
 
 /// The sans-I/O protocol core: bytes in, events out.

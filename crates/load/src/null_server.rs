@@ -9,7 +9,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     os::fd::AsRawFd,
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread::JoinHandle,
@@ -136,15 +136,29 @@ fn answer(peer: &mut Peer, buffer: &mut [u8]) -> bool {
             Ok(length) => length,
             Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
         };
-        for _ in 0..requests_ended(&mut peer.matched, &buffer[..length]) {
-            if !matches!(peer.stream.write(ANSWER), Ok(written) if written == ANSWER.len()) {
-                return false;
-            }
+        let ended = requests_ended(&mut peer.matched, &buffer[..length]);
+        if !write_answers(&mut peer.stream, ended) {
+            return false;
         }
         if length < buffer.len() {
             return true;
         }
     }
+}
+
+/// As few writes as there can be: whoever pipelines has its answers in one piece.
+fn write_answers(stream: &mut TcpStream, answers: usize) -> bool {
+    const BATCH: usize = 64;
+    static ANSWERS: LazyLock<Vec<u8>> = LazyLock::new(|| ANSWER.repeat(BATCH));
+    let mut left = answers;
+    while left > 0 {
+        let now = left.min(BATCH) * ANSWER.len();
+        if !matches!(stream.write(&ANSWERS[..now]), Ok(written) if written == now) {
+            return false;
+        }
+        left -= left.min(BATCH);
+    }
+    true
 }
 
 fn requests_ended(matched: &mut usize, bytes: &[u8]) -> usize {

@@ -25,6 +25,13 @@ pub struct OpenTally {
 }
 
 impl OpenTally {
+    /// Empty again, the memory kept.
+    pub fn clear(&mut self) {
+        self.service.clear();
+        self.lag.clear();
+        (self.queued, self.burst_max, self.unsent) = (0, 0, 0);
+    }
+
     pub fn merge(&mut self, other: &Self) {
         self.service.merge(&other.service);
         self.lag.merge(&other.lag);
@@ -43,6 +50,15 @@ pub struct Due {
     pub free_ns: u64,
 }
 
+/// What became of all planned requests, the warm-up's too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    pub planned: u64,
+    pub begun: u64,
+    /// Never begun.
+    pub unsent: u64,
+}
+
 pub struct Open {
     /// As it was before anything of it came.
     whole: Schedule,
@@ -54,7 +70,6 @@ pub struct Open {
     idle: VecDeque<(u32, u64)>,
     /// Requests begun, the warm-up's too.
     begun: u64,
-    pub tally: OpenTally,
 }
 
 impl Open {
@@ -66,7 +81,6 @@ impl Open {
             start_ns,
             idle: VecDeque::new(),
             begun: 0,
-            tally: OpenTally::default(),
         }
     }
 
@@ -122,15 +136,16 @@ impl Open {
         self.schedule.peek().is_none() || now_ns >= self.end_ns && !self.is_late(now_ns)
     }
 
-    /// Counts what was planned until then and never began. Returns how many were planned, counted
-    /// anew, and how many began.
-    pub fn settle(&mut self, now_ns: u64) -> (u64, u64) {
+    /// How many were planned until then, counted anew, and what became of them.
+    pub fn settle(&mut self, now_ns: u64) -> Settled {
         let (start_ns, end_ns) = (self.start_ns, self.end_ns);
         let is_due = |at_ns: &u64| start_ns + at_ns <= now_ns && start_ns + at_ns < end_ns;
+        let mut unsent = 0;
         while self.schedule.next_if(is_due).is_some() {
-            self.tally.unsent += 1;
+            unsent += 1;
         }
-        (self.whole.clone().take_while(is_due).count() as u64, self.begun)
+        let planned = self.whole.clone().take_while(is_due).count() as u64;
+        Settled { planned, begun: self.begun, unsent }
     }
 }
 
@@ -158,8 +173,7 @@ mod tests {
         assert_eq!(open.take_due(5_150 * MS), Some(5_100 * MS));
         assert_eq!(open.take_due(5_150 * MS), None);
         assert_eq!(open.take_due(6_000 * MS), None, "its time is over");
-        assert_eq!(open.settle(6_500 * MS), (10, 2));
-        assert_eq!(open.tally.unsent, 8);
+        assert_eq!(open.settle(6_500 * MS), Settled { planned: 10, begun: 2, unsent: 8 });
     }
 
     #[test]
@@ -183,7 +197,7 @@ mod tests {
             (false, Some(5_900 * MS))
         );
         assert!(open.is_over(6_001 * MS));
-        assert_eq!(open.settle(6_001 * MS), (10, 10));
+        assert_eq!(open.settle(6_001 * MS), Settled { planned: 10, begun: 10, unsent: 0 });
         let mut open = self::open();
         assert!((0..9).all(|_| open.take_due(5_999 * MS).is_some()));
         open.rest(3, 5_950 * MS);
@@ -194,6 +208,6 @@ mod tests {
     fn a_run_that_is_stopped_leaves_only_what_was_due_unsent() {
         let mut open = open();
         open.take_due(5_000 * MS);
-        assert_eq!(open.settle(5_250 * MS), (3, 1));
+        assert_eq!(open.settle(5_250 * MS), Settled { planned: 3, begun: 1, unsent: 2 });
     }
 }

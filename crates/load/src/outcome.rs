@@ -80,10 +80,17 @@ pub struct Outcome {
     pub first_fault: Option<crate::fault::Fault>,
     /// The first body that was not the expected one.
     pub first_bad_body: Option<BadBody>,
+    /// All bytes of answers, and those of complete answers' bodies without the transfer coding.
     pub bytes_read: u64,
-    /// Keep-alive: from the write of the request to the last byte of the answer. Without
-    /// keep-alive: from the start of the connect.
+    pub body_bytes: u64,
+    /// From the write of the request to the last byte of the answer; in an open loop from the
+    /// planned time.
     pub latency: Latency,
+    /// The parts of it: from the write to the first bytes of the answer, from those to the last.
+    pub first_byte: Latency,
+    pub transfer: Latency,
+    /// Without keep-alive: from the start of the request's connect to the last byte.
+    pub whole: Latency,
     /// How long requests took that ended in an error: kept apart, a refusal in 50 us is no fast
     /// answer.
     pub error_latency: Latency,
@@ -95,6 +102,8 @@ pub struct Outcome {
     pub connected: u32,
     /// Connects in the window beyond the first of each connection.
     pub reconnects: u64,
+    /// Pipelined requests that the server announced it would not answer, written once more.
+    pub resent: u64,
     /// Answers (good or not) of each connection in the window, for Jain's index.
     pub answers_per_connection: Vec<u64>,
     /// Requests that ended in the warm-up; counted nowhere else.
@@ -115,6 +124,10 @@ pub struct Outcome {
     /// interrupted or had a number of requests to do.
     pub pace: Vec<f64>,
     pub interrupted: bool,
+    /// The window in seconds.
+    pub timeline: Vec<crate::timeline::Interval>,
+    /// The first requests, one by one: as many as the plan asks for.
+    pub records: Vec<crate::exchange::Record>,
 }
 
 impl Outcome {
@@ -122,6 +135,12 @@ impl Outcome {
     #[must_use]
     pub fn answers(&self) -> u64 {
         self.status.values().sum()
+    }
+
+    /// What a client waits for an answer: the latency, with the connect where each request has one.
+    #[must_use]
+    pub fn waited(&self) -> &Latency {
+        if self.whole.count() > 0 { &self.whole } else { &self.latency }
     }
 
     #[must_use]

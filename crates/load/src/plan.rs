@@ -58,6 +58,9 @@ pub struct Pace {
 pub struct Plan {
     pub target: Target,
     pub connections: u32,
+    /// Requests under way on a connection at once; a closed loop writes so many together, and the
+    /// next ones when all of them are answered.
+    pub depth: u32,
     pub threads: u32,
     pub stop: Stop,
     pub pace: Option<Pace>,
@@ -71,6 +74,8 @@ pub struct Plan {
     pub timeout: Duration,
     /// When given, every body must be like this, else the answer is `BadBody`.
     pub expect_body: Option<ExpectedBody>,
+    /// Of so many requests each thread keeps a record.
+    pub records_max: usize,
 }
 
 impl Plan {
@@ -80,6 +85,7 @@ impl Plan {
         Self {
             target,
             connections: 10,
+            depth: 1,
             threads: 1,
             stop: Stop::After(Duration::from_secs(10)),
             pace: None,
@@ -90,6 +96,7 @@ impl Plan {
             keepalive: true,
             timeout: Duration::from_secs(10),
             expect_body: None,
+            records_max: 0,
         }
     }
 
@@ -115,6 +122,10 @@ impl Plan {
             "at least one connection is needed"
         } else if self.threads == 0 {
             "at least one thread is needed"
+        } else if self.depth == 0 {
+            "at least one request at a time is needed"
+        } else if self.depth > 1 && !self.keepalive {
+            "requests cannot be pipelined on connections that carry one each"
         } else if self.threads > self.connections {
             "there are more threads than connections; each thread needs a connection of its own"
         } else if self.timeout.is_zero() {

@@ -12,13 +12,16 @@ use std::{
 use drom_observe::clock::monotonic_ns;
 
 use crate::{
-    connection::{check_descriptors, ensure_descriptors, to_ns},
+    connection::to_ns,
     error::Error,
     outcome::Outcome,
     pace::{self, Mark},
     plan::{Plan, Stop},
     request,
     schedule::{Schedule, Stage},
+    socket::{check_descriptors, ensure_descriptors},
+    tally::Tally,
+    timeline::{Interval, Slice, Timeline},
     worker::{Live, Orders, Report, work},
 };
 
@@ -30,8 +33,8 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 const DESCRIPTORS_BESIDE: u64 = 64;
 
 /// How a run comes on.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
+#[derive(Clone, Debug)]
+pub struct Progress<'a> {
     /// Since the start, warm-up included.
     pub elapsed: Duration,
     /// Requests that have ended so far.
@@ -40,13 +43,15 @@ pub struct Progress {
     /// Over the last second.
     pub rate_rps: f64,
     pub warming_up: bool,
+    /// The last whole second of the window.
+    pub last: Option<&'a Interval>,
 }
 
 /// Runs `plan` until it ends or `stop` is set; `progress` is called about once a second.
 pub fn run(
     plan: &Plan,
     stop: &AtomicBool,
-    progress: &mut dyn FnMut(&Progress),
+    progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<Outcome, Error> {
     plan.check()?;
     let request = request::build(plan)?;
@@ -57,8 +62,11 @@ pub fn run(
     let lives: Vec<Live> = (0..threads).map(|_| Live::default()).collect();
     let start_ns = start_ns + lead_ns(plan);
     let open_ns = start_ns + to_ns(plan.warmup);
+    let (slices, handed_in) = channel();
+    let (spares, mut spare): (Vec<_>, Vec<_>) = (0..threads).map(|_| channel()).unzip();
     let orders: Vec<Orders<'_>> = (0..threads)
-        .map(|at| Orders {
+        .zip(spare.drain(..))
+        .map(|(at, spare)| Orders {
             plan,
             request: &request,
             connections: share(u64::from(connections), threads, at) as u32,
@@ -69,23 +77,26 @@ pub fn run(
             stop,
             abort: &abort,
             live: &lives[at as usize],
+            thread: at as usize,
+            slices: slices.clone(),
+            spare,
         })
         .collect();
-    let reports = scope(|scope| {
-        let (done, all_done) = channel();
-        let handles = orders.iter().map(|orders| {
-            let done = done.clone();
+    drop(slices);
+    let watch = Watch { lives: &lives, start_ns, open_ns, spares };
+    let (reports, timeline) = scope(|scope| {
+        let handles = orders.into_iter().map(|orders| {
             let thread = Builder::new().name("drom-load".to_owned());
-            thread.spawn_scoped(scope, move || work_and_tell(orders, done))
+            thread.spawn_scoped(scope, move || work_and_tell(orders))
         });
         let handles: Vec<_> = handles.collect();
-        drop(done);
         let spawned = handles.into_iter().map(|handle| join_later(handle, &abort));
         let spawned: Vec<_> = spawned.collect();
-        tell_progress(&all_done, &lives, (start_ns, open_ns), progress);
-        spawned.into_iter().map(join).collect::<Result<Vec<_>, _>>()
+        let timeline = watch.until_all_end(&handed_in, progress);
+        let reports = spawned.into_iter().map(join).collect::<Result<Vec<_>, _>>()?;
+        Ok::<_, Error>((reports, timeline))
     })?;
-    Ok(add_up(plan, &reports))
+    Ok(add_up(plan, reports, timeline))
 }
 
 type Handle<'scope> = ScopedJoinHandle<'scope, Result<Report, Error>>;
@@ -99,9 +110,10 @@ fn descriptors(connections: u32) -> u64 {
     u64::from(connections) + DESCRIPTORS_BESIDE
 }
 
-/// The sender goes away with the thread, however that ends: the coordinator needs no other sign.
-fn work_and_tell(orders: &Orders<'_>, _done: Sender<()>) -> Result<Report, Error> {
-    let report = work(orders);
+/// The sender of slices goes away with the thread, however that ends: the coordinator needs no
+/// other sign.
+fn work_and_tell(orders: Orders<'_>) -> Result<Report, Error> {
+    let report = work(&orders);
     if report.is_err() {
         orders.abort.store(true, Relaxed);
     }
@@ -150,33 +162,72 @@ fn quota(plan: &Plan, threads: u32, at: u32) -> Option<u64> {
     }
 }
 
-fn tell_progress(
-    all_done: &Receiver<()>,
-    lives: &[Live],
-    (start_ns, open_ns): (u64, u64),
-    progress: &mut dyn FnMut(&Progress),
-) {
-    let (mut last_ns, mut last_requests) = (start_ns, 0);
-    while all_done.recv_timeout(PROGRESS_EVERY) == Err(RecvTimeoutError::Timeout) {
+/// What the coordinator does while the threads work.
+struct Watch<'a> {
+    lives: &'a [Live],
+    start_ns: u64,
+    open_ns: u64,
+    /// Where the empty tallies of each thread go.
+    spares: Vec<Sender<Tally>>,
+}
+
+impl Watch<'_> {
+    /// Puts slices together and tells how the run comes on, until the last thread has ended.
+    fn until_all_end(
+        self,
+        handed_in: &Receiver<Slice>,
+        progress: &mut dyn FnMut(&Progress<'_>),
+    ) -> Timeline {
+        let mut timeline = Timeline::new(self.lives.len());
+        let (mut last_ns, mut last_requests) = (self.start_ns, 0);
+        let every_ns = to_ns(PROGRESS_EVERY);
+        let mut next_ns = monotonic_ns() + every_ns;
+        loop {
+            let left_ns = next_ns.saturating_sub(monotonic_ns());
+            match handed_in.recv_timeout(Duration::from_nanos(left_ns)) {
+                Ok(slice) => {
+                    let thread = slice.thread;
+                    // A thread that has ended wants none back.
+                    let _ = self.spares[thread].send(timeline.take(slice));
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    let now = self.progress((last_ns, last_requests), timeline.last());
+                    progress(&now);
+                    (last_ns, last_requests) = (monotonic_ns(), now.requests);
+                    next_ns = last_ns.max(next_ns + every_ns);
+                }
+                Err(RecvTimeoutError::Disconnected) => return timeline,
+            }
+        }
+    }
+
+    fn progress<'t>(
+        &self,
+        (last_ns, last_requests): (u64, u64),
+        last: Option<&'t Interval>,
+    ) -> Progress<'t> {
         let now_ns = monotonic_ns();
-        let requests: u64 = lives.iter().map(|live| live.ended.load(Relaxed)).sum();
+        let requests: u64 = self.lives.iter().map(|live| live.ended.load(Relaxed)).sum();
         let passed_s = now_ns.saturating_sub(last_ns) as f64 / 1e9;
-        progress(&Progress {
-            elapsed: Duration::from_nanos(now_ns.saturating_sub(start_ns)),
+        Progress {
+            elapsed: Duration::from_nanos(now_ns.saturating_sub(self.start_ns)),
             requests,
-            failed: lives.iter().map(|live| live.failed.load(Relaxed)).sum(),
+            failed: self.lives.iter().map(|live| live.failed.load(Relaxed)).sum(),
             rate_rps: requests.saturating_sub(last_requests) as f64 / passed_s,
-            warming_up: now_ns < open_ns,
-        });
-        (last_ns, last_requests) = (now_ns, requests);
+            warming_up: now_ns < self.open_ns,
+            last,
+        }
     }
 }
 
-fn add_up(plan: &Plan, reports: &[Report]) -> Outcome {
+fn add_up(plan: &Plan, reports: Vec<Report>, timeline: Timeline) -> Outcome {
     let engine = if plan.pace.is_some() { OPEN } else { CLOSED };
     let mut outcome = Outcome { engine, ..Outcome::default() };
-    for report in reports {
-        report.tally.settle(report.in_flight, &mut outcome);
+    let (mut sum, intervals) = timeline.finish();
+    outcome.timeline = intervals;
+    outcome.open = plan.pace.is_some().then(|| std::mem::take(&mut sum.open));
+    sum.settle(reports.iter().map(|report| report.in_flight).sum(), &mut outcome);
+    for report in &reports {
         outcome.connected += report.connected;
         outcome.answers_per_connection.extend(&report.answers_per_connection);
         outcome.warmup_requests += report.warmup_requests;
@@ -184,24 +235,17 @@ fn add_up(plan: &Plan, reports: &[Report]) -> Outcome {
         outcome.thread_idle_spin.push(Duration::from_nanos(report.looked_ns));
         outcome.thread_run_delay.extend(report.cpu.run_delay);
         outcome.duration = outcome.duration.max(Duration::from_nanos(report.window_ns));
-        let open = report.answers_per_connection.len() as u64;
-        outcome.connection_time += Duration::from_nanos(report.span_ns * open);
+        let places = report.answers_per_connection.len() as u64 * u64::from(plan.depth);
+        outcome.connection_time += Duration::from_nanos(report.span_ns * places);
         outcome.accounted_time += Duration::from_secs_f64(report.accounted_ns.max(0.0) / 1e9);
         outcome.interrupted |= report.stopped;
-        if let Some(open) = &report.open {
-            outcome.open.get_or_insert_default().merge(open);
-        }
     }
     if matches!(plan.stop, Stop::After(_)) && !outcome.interrupted {
         let marks: Vec<&[Mark]> = reports.iter().map(|report| &report.marks[..]).collect();
         outcome.pace = pace::rates(&marks, outcome.duration);
     }
     outcome.steal_share = reports.first().and_then(|report| report.steal_share);
-    assert_eq!(
-        outcome.sent,
-        outcome.ok + outcome.failed + outcome.in_flight,
-        "the threads' counts do not add up"
-    );
+    outcome.records = reports.into_iter().flat_map(|report| report.records).collect();
     debug_assert!(plan.connections_used() as usize == outcome.answers_per_connection.len());
     outcome
 }

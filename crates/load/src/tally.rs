@@ -1,116 +1,209 @@
 //! What one thread counts: fixed arrays and histograms, so that recording allocates nothing.
 //!
-//! `sent == ok + failed + in_flight` is asserted when a tally is settled. Knows no sockets.
+//! A tally is of one slice of the window; slices and threads are added up, and
+//! `sent == ok + failed + in_flight` is asserted when the sum is settled. Knows no sockets.
 
 use drom_stats::Latency;
 
 use crate::{
+    exchange::Exchange,
     fault::Fault,
+    open::OpenTally,
     outcome::{BadBody, ErrorKind, Outcome},
 };
 
 const STATUS_MAX: usize = 1000;
+const ERRORS: usize = ErrorKind::ALL.len();
 
-/// Counts of one window.
+/// What one slice brought.
+#[derive(Default)]
 pub struct Tally {
+    pub counts: Counts,
+    pub times: Times,
+    /// What only an open loop has to tell.
+    pub open: OpenTally,
+    pub first_fault: Option<Fault>,
+    pub first_bad_body: Option<BadBody>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Counts {
     pub sent: u64,
     pub ok: u64,
     pub failed: u64,
     pub bytes_read: u64,
+    pub body_bytes: u64,
     pub reconnects: u64,
-    pub first_fault: Option<Fault>,
-    pub first_bad_body: Option<BadBody>,
-    pub connect: Latency,
-    /// Time of connections that was spent neither on an answer nor on an error. Signed: a request
-    /// under way when the window opens brings time from before it.
-    pub between_ns: i64,
+    /// Pipelined requests that the server announced it would not answer, written once more.
+    pub resent: u64,
+    /// Time of requests on their connections, by the stamps: what the histograms should add up to.
+    pub stamped_ns: u64,
     status: Box<[u64; STATUS_MAX]>,
-    errors: [u64; ErrorKind::ALL.len()],
-    latency: Latency,
-    error_latency: Latency,
+    errors: [u64; ERRORS],
 }
 
-impl Default for Tally {
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    /// Of complete answers: from the write to the last byte; in an open loop from the planned time.
+    pub latency: Latency,
+    /// From the begin of a request to its error.
+    pub error: Latency,
+    pub connect: Latency,
+    /// From the write to the first bytes of the answer, and from those to the last.
+    pub first_byte: Latency,
+    pub transfer: Latency,
+    /// With the connect, where each request has one.
+    pub whole: Latency,
+}
+
+impl Tally {
+    /// A complete answer to a request of a closed loop: its latency is its service time.
+    #[inline]
+    pub fn answered(&mut self, status: u16, exchange: &Exchange, now_ns: u64) {
+        let service_ns = self.served(status, exchange, now_ns);
+        self.times.latency.record_ns(service_ns);
+    }
+
+    /// The same in an open loop: latency counts from the planned time.
+    #[inline]
+    pub fn answered_open(&mut self, status: u16, exchange: &Exchange, now_ns: u64) {
+        let service_ns = self.served(status, exchange, now_ns);
+        self.open.service.record_ns(service_ns);
+        self.times.latency.record_ns(now_ns.saturating_sub(exchange.planned_ns));
+    }
+
+    #[inline]
+    fn served(&mut self, status: u16, exchange: &Exchange, now_ns: u64) -> u64 {
+        let Counts { ok, failed, .. } = &mut self.counts;
+        *(if status < 400 { ok } else { failed }) += 1;
+        self.counts.status[usize::from(status)] += 1;
+        self.counts.body_bytes += exchange.body_bytes;
+        let service_ns = now_ns.saturating_sub(exchange.written_ns);
+        self.counts.stamped_ns += service_ns;
+        let first_byte_ns = exchange.first_byte_ns;
+        self.times.first_byte.record_ns(first_byte_ns.saturating_sub(exchange.written_ns));
+        self.times.transfer.record_ns(now_ns.saturating_sub(first_byte_ns));
+        service_ns
+    }
+
+    /// A request that ended without a good answer.
+    pub fn failed(&mut self, kind: ErrorKind, exchange: &Exchange, now_ns: u64) {
+        self.counts.failed += 1;
+        self.counts.errors[kind as usize] += 1;
+        let after_ns = now_ns.saturating_sub(exchange.begun_ns);
+        self.counts.stamped_ns += after_ns;
+        self.times.error.record_ns(after_ns);
+    }
+
+    /// Requests that have ended.
+    pub fn ended(&self) -> u64 {
+        self.counts.ok + self.counts.failed
+    }
+
+    /// Time on connections that the histograms tell of: in an open loop latencies begin before
+    /// their connection's time, and the service times tell.
+    pub fn recorded_ns(&self, is_open: bool) -> f64 {
+        let total = |latency: &Latency| latency.mean_ns() * latency.count() as f64;
+        let service = if is_open { &self.open.service } else { &self.times.latency };
+        total(service) + total(&self.times.error)
+    }
+
+    /// Adds another slice, or another thread's.
+    pub fn merge(&mut self, other: &Self) {
+        self.counts.merge(&other.counts);
+        for (own, other) in self.times.each_mut().into_iter().zip(other.times.each()) {
+            own.merge(other);
+        }
+        self.open.merge(&other.open);
+        self.first_fault = self.first_fault.or(other.first_fault);
+        if self.first_bad_body.is_none() {
+            self.first_bad_body.clone_from(&other.first_bad_body);
+        }
+    }
+
+    /// Empty again, the memory of the histograms kept.
+    pub fn clear(&mut self) {
+        self.counts = Counts::default();
+        self.times.each_mut().into_iter().for_each(Latency::clear);
+        self.open.clear();
+        (self.first_fault, self.first_bad_body) = (None, None);
+    }
+
+    /// Makes the sum of all slices an outcome, which `in_flight` requests leave open.
+    pub fn settle(self, in_flight: u64, outcome: &mut Outcome) {
+        let Self { counts, times, .. } = self;
+        assert_eq!(counts.sent, counts.ok + counts.failed + in_flight, "requests were lost");
+        let answers = counts.status.iter().sum::<u64>();
+        assert_eq!(times.latency.count(), answers, "an answer has no latency");
+        outcome.status = counts.statuses().collect();
+        outcome.errors = counts.errors().filter(|(_, count)| *count > 0).collect();
+        (outcome.sent, outcome.ok, outcome.failed) = (counts.sent, counts.ok, counts.failed);
+        outcome.in_flight = in_flight;
+        (outcome.bytes_read, outcome.body_bytes) = (counts.bytes_read, counts.body_bytes);
+        (outcome.reconnects, outcome.resent) = (counts.reconnects, counts.resent);
+        outcome.first_fault = self.first_fault;
+        outcome.first_bad_body = self.first_bad_body;
+        outcome.latency = times.latency;
+        outcome.error_latency = times.error;
+        outcome.connect = times.connect;
+        outcome.first_byte = times.first_byte;
+        outcome.transfer = times.transfer;
+        outcome.whole = times.whole;
+    }
+}
+
+impl Counts {
+    /// Requests that ended in an error, by kind.
+    pub fn errors(&self) -> impl Iterator<Item = (ErrorKind, u64)> {
+        ErrorKind::ALL.into_iter().map(|kind| (kind, self.errors[kind as usize]))
+    }
+
+    /// Complete answers, by status.
+    pub fn statuses(&self) -> impl Iterator<Item = (u16, u64)> {
+        let all = (0u16..).zip(self.status.iter().copied());
+        all.filter(|(_, count)| *count > 0)
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.ok += other.ok;
+        self.failed += other.failed;
+        self.bytes_read += other.bytes_read;
+        self.body_bytes += other.body_bytes;
+        self.reconnects += other.reconnects;
+        self.resent += other.resent;
+        self.stamped_ns += other.stamped_ns;
+        self.status.iter_mut().zip(other.status.iter()).for_each(|(own, other)| *own += other);
+        self.errors.iter_mut().zip(other.errors).for_each(|(own, other)| *own += other);
+    }
+}
+
+impl Default for Counts {
     fn default() -> Self {
         Self {
             sent: 0,
             ok: 0,
             failed: 0,
             bytes_read: 0,
+            body_bytes: 0,
             reconnects: 0,
-            first_fault: None,
-            first_bad_body: None,
-            connect: Latency::default(),
-            between_ns: 0,
+            resent: 0,
+            stamped_ns: 0,
             status: Box::new([0; STATUS_MAX]),
-            errors: [0; ErrorKind::ALL.len()],
-            latency: Latency::default(),
-            error_latency: Latency::default(),
+            errors: [0; ERRORS],
         }
     }
 }
 
-impl Tally {
-    /// A complete answer.
-    #[inline]
-    pub fn answered(&mut self, status: u16, latency_ns: u64) {
-        if status < 400 {
-            self.ok += 1;
-        } else {
-            self.failed += 1;
-        }
-        self.status[usize::from(status)] += 1;
-        self.latency.record_ns(latency_ns);
+impl Times {
+    fn each(&self) -> [&Latency; 6] {
+        let Self { latency, error, connect, first_byte, transfer, whole } = self;
+        [latency, error, connect, first_byte, transfer, whole]
     }
 
-    /// A request that ended without a good answer.
-    pub fn failed(&mut self, kind: ErrorKind, after_ns: u64) {
-        self.failed += 1;
-        self.errors[kind as usize] += 1;
-        self.error_latency.record_ns(after_ns);
-    }
-
-    /// Requests that have ended.
-    pub fn ended(&self) -> u64 {
-        self.ok + self.failed
-    }
-
-    /// Connection time that the recorded latencies and the pauses between them explain. In an open
-    /// loop latencies begin before their connection's time: there the service times tell.
-    pub fn accounted_ns(&self, service: Option<&Latency>) -> f64 {
-        let total = |latency: &Latency| latency.mean_ns() * latency.count() as f64;
-        total(service.unwrap_or(&self.latency))
-            + total(&self.error_latency)
-            + self.between_ns as f64
-    }
-
-    /// Adds the counts to `outcome`, which `in_flight` requests leave open.
-    pub fn settle(&self, in_flight: u64, outcome: &mut Outcome) {
-        assert_eq!(self.sent, self.ok + self.failed + in_flight, "requests were lost or invented");
-        assert_eq!(
-            self.latency.count(),
-            self.status.iter().sum::<u64>(),
-            "an answer has no latency"
-        );
-        outcome.sent += self.sent;
-        outcome.ok += self.ok;
-        outcome.failed += self.failed;
-        outcome.in_flight += in_flight;
-        outcome.bytes_read += self.bytes_read;
-        outcome.reconnects += self.reconnects;
-        outcome.first_fault = outcome.first_fault.or(self.first_fault);
-        outcome.first_bad_body = outcome.first_bad_body.take().or(self.first_bad_body.clone());
-        outcome.latency.merge(&self.latency);
-        outcome.error_latency.merge(&self.error_latency);
-        outcome.connect.merge(&self.connect);
-        for (status, count) in (0u16..).zip(self.status.iter()).filter(|(_, count)| **count > 0) {
-            *outcome.status.entry(status).or_default() += count;
-        }
-        for kind in ErrorKind::ALL {
-            if self.errors[kind as usize] > 0 {
-                *outcome.errors.entry(kind).or_default() += self.errors[kind as usize];
-            }
-        }
+    fn each_mut(&mut self) -> [&mut Latency; 6] {
+        let Self { latency, error, connect, first_byte, transfer, whole } = self;
+        [latency, error, connect, first_byte, transfer, whole]
     }
 }
 
@@ -118,26 +211,49 @@ impl Tally {
 mod tests {
     use super::*;
 
+    fn tally() -> Tally {
+        let exchange = |written_ns| Exchange { written_ns, ..Exchange::new(1, 1) };
+        let mut tally = Tally::default();
+        tally.counts.sent = 5;
+        tally.answered(200, &exchange(10), 20);
+        tally.answered(404, &exchange(10), 30);
+        tally.failed(ErrorKind::Timeout, &exchange(0), 31);
+        tally
+    }
+
     #[test]
     fn tallies_add_up() {
-        let mut outcome = Outcome::default();
-        for _ in 0..2 {
-            let mut tally = Tally { sent: 5, ..Tally::default() };
-            tally.answered(200, 10);
-            tally.answered(404, 20);
-            tally.failed(ErrorKind::Timeout, 30);
-            tally.settle(2, &mut outcome);
-        }
+        let (mut sum, mut outcome) = (tally(), Outcome::default());
+        sum.merge(&tally());
+        sum.settle(4, &mut outcome);
         assert_eq!((outcome.sent, outcome.ok, outcome.failed, outcome.in_flight), (10, 2, 4, 4));
         assert_eq!(outcome.status.into_iter().collect::<Vec<_>>(), [(200, 2), (404, 2)]);
         assert_eq!(outcome.errors[&ErrorKind::Timeout], 2);
         assert_eq!((outcome.latency.count(), outcome.error_latency.count()), (4, 2));
+        assert_eq!(outcome.latency.max_ns(), 20);
     }
 
     #[test]
-    #[should_panic(expected = "lost or invented")]
+    fn what_is_recorded_is_what_the_stamps_say() {
+        let tally = tally();
+        assert_eq!(tally.counts.stamped_ns, 10 + 20 + 30);
+        assert!((tally.recorded_ns(false) - 60.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_cleared_tally_is_a_new_one() {
+        let (mut cleared, mut outcome) = (tally(), Outcome::default());
+        cleared.clear();
+        cleared.merge(&tally());
+        cleared.settle(2, &mut outcome);
+        assert_eq!((outcome.ok, outcome.latency.count(), outcome.errors.len()), (1, 2, 1));
+    }
+
+    #[test]
+    #[should_panic(expected = "were lost")]
     fn a_lost_request_is_not_swallowed() {
-        Tally { sent: 1, ..Tally::default() }.settle(0, &mut Outcome::default());
+        let counts = Counts { sent: 1, ..Counts::default() };
+        Tally { counts, ..Tally::default() }.settle(0, &mut Outcome::default());
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! Whole runs of one thread in a simulated world, whose figures are known beforehand.
 
+use std::sync::mpsc::channel;
+
 use super::*;
 use crate::{
+    exchange::Exchange,
     outcome::{ErrorKind, Outcome},
     plan::{Pace, Target},
     sim::{Act, Asked, Sim, page},
+    timeline::Timeline,
 };
 
 const MS: u64 = 1_000_000;
@@ -19,8 +23,20 @@ fn plan(connections: u32, stop: Stop) -> Plan {
 
 /// One thread against a script, the warm-up over from the start.
 fn run(plan: &Plan, script: impl FnMut(Asked) -> Vec<(u64, Act)> + 'static) -> Outcome {
+    let (outcome, asked) = run_pipelined(plan, script);
+    assert_eq!((outcome.sent, outcome.resent), (asked, 0), "what the server was asked");
+    outcome
+}
+
+/// The same, and how many requests the server saw: those written into a closed socket it did not,
+/// those that it had said it would not answer it may have seen twice.
+fn run_pipelined(
+    plan: &Plan,
+    script: impl FnMut(Asked) -> Vec<(u64, Act)> + 'static,
+) -> (Outcome, u64) {
     let (sim, request) = (Sim::new(script), crate::request::build(plan).unwrap());
     let (stop, live) = (AtomicBool::new(false), Live::default());
+    let ((slices, handed_in), (_, spare)) = (channel(), channel());
     let quota = match plan.stop {
         Stop::Requests(requests) => Some(requests),
         Stop::After(_) => None,
@@ -36,15 +52,26 @@ fn run(plan: &Plan, script: impl FnMut(Asked) -> Vec<(u64, Act)> + 'static) -> O
         stop: &stop,
         abort: &AtomicBool::new(false),
         live: &live,
+        thread: 0,
+        slices,
+        spare,
     };
     let asked = sim.requests();
     let report = work_in(sim, &orders).unwrap();
     let mut outcome = Outcome::default();
-    report.tally.settle(report.in_flight, &mut outcome);
+    let mut timeline = Timeline::new(1);
+    handed_in.try_iter().for_each(|slice| drop(timeline.take(slice)));
+    let (mut sum, intervals) = timeline.finish();
+    outcome.open = plan.pace.is_some().then(|| std::mem::take(&mut sum.open));
+    sum.settle(report.in_flight, &mut outcome);
+    let of_seconds: u64 = intervals.iter().map(|interval| interval.latency().count()).sum();
+    assert_eq!(of_seconds, outcome.latency.count(), "seconds are the whole");
+    let places_ns = report.span_ns as f64 * f64::from(plan.connections * plan.depth);
+    assert!((report.accounted_ns / places_ns - 1.0).abs() < 0.001, "Little's law");
     outcome.duration = Duration::from_nanos(report.window_ns);
-    outcome.open = report.open;
-    assert_eq!(outcome.sent, asked(), "what the server was asked");
-    outcome
+    outcome.timeline = intervals;
+    outcome.records = report.records;
+    (outcome, asked())
 }
 
 /// Three significant digits, and the microsecond that a look takes.
@@ -131,6 +158,95 @@ fn a_page_may_come_in_any_pieces() {
     };
     let outcome = run(&plan(3, Stop::Requests(500)), script);
     assert_eq!((outcome.ok, outcome.failed), (500, 0));
+}
+
+/// A server that answers requests in turn, a millisecond each, however many have come.
+fn in_turn() -> impl FnMut(Asked) -> Vec<(u64, Act)> {
+    let mut free_ns = 0;
+    move |asked: Asked| {
+        free_ns = asked.now_ns.max(free_ns) + MS;
+        vec![(free_ns - asked.now_ns, page("x"))]
+    }
+}
+
+#[test]
+fn pipelined_requests_wait_for_each_other() {
+    let plan = Plan { depth: 8, ..plan(1, Stop::Requests(1_000)) };
+    let outcome = run(&plan, in_turn());
+    assert_eq!((outcome.sent, outcome.ok, outcome.in_flight), (1_000, 1_000, 0));
+    let at = |p| outcome.latency.quantile_ns(p);
+    assert!(is_near(at(0.125), MS) && is_near(at(0.5), 4 * MS) && is_near(at(1.0), 8 * MS));
+    assert_eq!(outcome.duration, Duration::from_secs(1));
+}
+
+#[test]
+fn what_a_server_will_not_answer_is_asked_again() {
+    let mut in_turn = in_turn();
+    let script = move |asked: Asked| {
+        let after_ns = in_turn(asked)[0].0;
+        if asked.number % 10 != 9 {
+            return vec![(after_ns, page("x"))];
+        }
+        let last = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+        vec![(after_ns, Act::Send(last.to_vec())), (after_ns, Act::Close)]
+    };
+    let plan = Plan { depth: 4, ..plan(1, Stop::Requests(400)) };
+    let (outcome, asked) = run_pipelined(&plan, script);
+    assert!((400..=400 + outcome.resent).contains(&asked), "{asked}");
+    assert_eq!((outcome.sent, outcome.ok, outcome.failed), (400, 400, 0));
+    assert!(outcome.resent > 0 && outcome.reconnects > 0);
+}
+
+#[test]
+fn requests_behind_one_that_fails_fail_too() {
+    let script = |asked: Asked| match asked.number % 4 {
+        0 => vec![(MS, page("x"))],
+        1 => vec![(2 * MS, Act::Close)],
+        _ => vec![],
+    };
+    let plan = Plan { depth: 4, ..plan(1, Stop::Requests(400)) };
+    let (outcome, asked) = run_pipelined(&plan, script);
+    assert!(outcome.sent == 400 && asked <= 400, "{asked}");
+    assert!(outcome.ok >= 90 && outcome.errors[&ErrorKind::Closed] + outcome.ok == 400);
+}
+
+#[test]
+fn a_large_body_is_counted_though_nobody_looks_at_it() {
+    let plan = Plan { records_max: 3, ..plan(2, Stop::Requests(10)) };
+    let body = "x".repeat(100_000);
+    let outcome = run(&plan, move |_| vec![(MS, page(&body))]);
+    assert_eq!((outcome.ok, outcome.body_bytes), (10, 1_000_000));
+    let head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n".len() as u64;
+    assert_eq!(outcome.bytes_read, 10 * (100_000 + head));
+    assert_eq!(outcome.records.len(), 3);
+    let exchange = outcome.records[2].exchange;
+    assert_eq!((exchange.body_bytes, exchange.wire_bytes), (100_000, 100_000 + head));
+}
+
+#[test]
+fn a_record_has_every_stamp() {
+    let script = |asked: Asked| {
+        let Act::Send(whole) = page("0123456789") else { unreachable!() };
+        let (front, back) = whole.split_at(20);
+        let close = if asked.number == 1 { vec![(4 * MS, Act::Reset)] } else { vec![] };
+        let answer = vec![(MS, Act::Send(front.to_vec())), (3 * MS, Act::Send(back.to_vec()))];
+        if close.is_empty() { answer } else { close }
+    };
+    let outcome = run(&Plan { records_max: 10, ..plan(1, Stop::Requests(3)) }, script);
+    let [good, bad, again] = outcome.records[..] else { panic!("{:?}", outcome.records) };
+    let Exchange { begun_ns, written_ns, first_byte_ns, .. } = good.exchange;
+    assert!(begun_ns <= good.exchange.ready_ns && good.exchange.ready_ns <= written_ns);
+    assert_eq!((first_byte_ns - written_ns, good.ended_ns - written_ns), (MS, 3 * MS));
+    assert_eq!((good.status, good.error, good.kept), (200, None, true));
+    assert_eq!((bad.status, bad.error), (0, Some(ErrorKind::Closed)));
+    assert_eq!((good.on_socket, bad.on_socket, again.on_socket), (0, 1, 0));
+}
+
+#[test]
+fn every_second_is_told() {
+    let outcome = run(&plan(1, Stop::Requests(2_500)), |_| vec![(MS, page("x"))]);
+    let told: Vec<_> = outcome.timeline.iter().map(|i| (i.ok, i.length.as_millis())).collect();
+    assert_eq!(told, [(1_000, 1_000), (1_000, 1_000), (500, 500)]);
 }
 
 // ---- open loop ---------------------------------------------------------------------------------

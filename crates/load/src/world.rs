@@ -4,32 +4,24 @@
 //! Readiness is edge-triggered: who is told that a socket is readable reads until a short read, and
 //! on `closing` until the end.
 
-use std::{
-    io::{self, Read, Write},
-    net::{SocketAddr, TcpStream},
-    time::Duration,
-};
+use std::{io, time::Duration};
 
 use drom_observe::clock;
+use socket2::Socket;
 
 use crate::{
-    connection,
     poll::{Poll, Ready},
+    socket::{self, Route, Transport},
 };
 
 pub trait World {
-    type Stream: Read + Write;
+    type Stream: Transport;
 
     /// Nanoseconds since some moment.
     fn now_ns(&self) -> u64;
 
     /// A stream whose connect is under way; what happens to it is reported under `token`.
-    fn connect(
-        &mut self,
-        to: SocketAddr,
-        token: u32,
-        one_segment: bool,
-    ) -> io::Result<Self::Stream>;
+    fn connect(&mut self, route: &Route, token: u32) -> io::Result<Self::Stream>;
 
     /// Why the connect failed, if it did.
     fn connect_error(&self, stream: &Self::Stream) -> Option<io::Error>;
@@ -53,20 +45,20 @@ impl Kernel {
 }
 
 impl World for Kernel {
-    type Stream = TcpStream;
+    type Stream = Socket;
 
     #[inline]
     fn now_ns(&self) -> u64 {
         clock::monotonic_ns()
     }
 
-    fn connect(&mut self, to: SocketAddr, token: u32, one_segment: bool) -> io::Result<TcpStream> {
-        let stream = connection::connect(to, one_segment)?;
+    fn connect(&mut self, route: &Route, token: u32) -> io::Result<Socket> {
+        let stream = socket::connect(route)?;
         self.poll.add(&stream, u64::from(token))?;
         Ok(stream)
     }
 
-    fn connect_error(&self, stream: &TcpStream) -> Option<io::Error> {
+    fn connect_error(&self, stream: &Socket) -> Option<io::Error> {
         stream.take_error().unwrap_or_else(Some)
     }
 

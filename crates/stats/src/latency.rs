@@ -44,6 +44,13 @@ impl Latency {
         }
     }
 
+    /// Empty again, the buckets kept.
+    pub fn clear(&mut self) {
+        if let Some(histogram) = &mut self.0 {
+            histogram.reset();
+        }
+    }
+
     #[must_use]
     pub fn count(&self) -> u64 {
         self.histogram().len()

@@ -77,6 +77,10 @@ pub struct Args {
     /// A connection for each request; latency then begins with the connect
     #[arg(long)]
     no_keepalive: bool,
+    /// Pipeline: write so many requests on a connection, and the next when all are answered
+    #[arg(long, default_value = "1", value_parser = count::parse::<u32>, value_name = "N")]
+    #[arg(allow_hyphen_values = true, conflicts_with = "no_keepalive")]
+    pipeline: u32,
     /// Longest wait for a whole answer, connect included
     #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "TIME")]
     timeout: Duration,
@@ -151,6 +155,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     let pace = pace(args, duration);
     Ok(Plan {
         connections: args.connections,
+        depth: args.pipeline,
         threads: args.threads,
         stop: match (&pace, args.requests) {
             (Some(pace), _) => Stop::After(pace.duration()),

@@ -56,6 +56,7 @@ mod tests {
             failed: 12,
             rate_rps: 120_400.0,
             warming_up: false,
+            last: None,
         };
         assert_eq!(sentence(&now), "measuring  3 s  361,000 requests  120,400/s  12 failed");
     }

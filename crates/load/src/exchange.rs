@@ -1,0 +1,56 @@
+//! One request under way and its stamps: when it was planned, begun, written, first answered.
+//!
+//! All stamps are of one clock, in nanoseconds. State only; `lane.rs` decides.
+
+use crate::outcome::ErrorKind;
+
+/// A request from its begin to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// When it was to begin; in a closed loop when it began.
+    pub planned_ns: u64,
+    /// When it began, a connect for it included.
+    pub begun_ns: u64,
+    /// When its connection was ready; before `begun_ns` for a connection that was there already.
+    pub ready_ns: u64,
+    /// Just before its first byte was written; for pipelined requests, those written together.
+    pub written_ns: u64,
+    /// When its last byte was written.
+    pub sent_ns: u64,
+    /// When the first bytes of its answer were read; 0 before.
+    pub first_byte_ns: u64,
+    /// Of the answer so far: all bytes, and those of its body without the transfer coding.
+    pub wire_bytes: u64,
+    pub body_bytes: u64,
+}
+
+impl Exchange {
+    pub fn new(planned_ns: u64, now_ns: u64) -> Self {
+        Self {
+            planned_ns,
+            begun_ns: now_ns,
+            ready_ns: 0,
+            written_ns: now_ns,
+            sent_ns: now_ns,
+            first_byte_ns: 0,
+            wire_bytes: 0,
+            body_bytes: 0,
+        }
+    }
+}
+
+/// A request that ended, kept one by one for reports that need each: `Plan::records_max` says of
+/// how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub exchange: Exchange,
+    pub ended_ns: u64,
+    /// Number of the connection in its thread, and of the request on its socket, from 0.
+    pub connection: u32,
+    pub on_socket: u64,
+    /// 0 without a complete answer.
+    pub status: u16,
+    pub error: Option<ErrorKind>,
+    /// The server let the connection live after it.
+    pub kept: bool,
+}

@@ -1,0 +1,330 @@
+//! Between a connection and its socket: connect, write what is pending, read and take apart.
+
+use std::io::{self, Read, Write};
+
+use super::{Lane, REST_AFTER_CONNECT_ERROR};
+use crate::{
+    connection::{Connection, Phase, to_ns},
+    error::Error,
+    outcome::ErrorKind,
+    plan::Plan,
+    poll::Ready,
+    protocol::{Event, Fault},
+    socket::{Route, Transport},
+    world::World,
+};
+
+/// Fits a segment on any common path.
+const SEGMENT_BYTES: usize = 1_200;
+/// So much more of a body is thrown away without being looked at, where nobody wants it.
+const SKIP_BYTES_MIN: u64 = 16 * 1024;
+/// Most heads are shorter.
+const HEAD_ROOM: usize = 1_024;
+
+pub fn route(plan: &Plan, request: &[u8]) -> Route {
+    let one_segment = plan.keepalive && request.len() <= SEGMENT_BYTES;
+    Route { address: plan.target.address, one_segment }
+}
+
+impl<W: World> Lane<'_, W> {
+    /// Acts on what epoll said about the connection.
+    #[inline]
+    pub fn ready(
+        &mut self,
+        connection: &mut Connection<W::Stream>,
+        ready: Ready,
+        buffer: &mut [u8],
+    ) {
+        match connection.phase {
+            Phase::Connecting => self.connected(connection, ready),
+            Phase::Open if ready.readable && connection.flights.is_empty() => {
+                return self.disturbed(connection);
+            }
+            Phase::Open if ready.writable && connection.pending > 0 => self.flush(connection),
+            _ => {}
+        }
+        if ready.readable {
+            self.read(connection, ready.closing, buffer);
+        }
+    }
+
+    pub(super) fn connect(&mut self, connection: &mut Connection<W::Stream>) {
+        if connection.established {
+            self.tally.counts.reconnects += 1;
+        }
+        connection.phase = Phase::Connecting;
+        connection.connect_ns = self.now_ns;
+        match self.world.connect(&self.route, connection.token) {
+            Ok(stream) => connection.stream = Some(stream),
+            Err(error) => self.connect_failed(connection, error),
+        }
+    }
+
+    fn connected(&mut self, connection: &mut Connection<W::Stream>, ready: Ready) {
+        let Some(stream) = &connection.stream else { return };
+        let error = if ready.closing { self.world.connect_error(stream) } else { None };
+        if let Some(error) = error {
+            return self.connect_failed(connection, error);
+        }
+        if ready.writable {
+            self.now_ns = self.world.now_ns();
+            self.tally.times.connect.record_ns(self.now_ns.saturating_sub(connection.connect_ns));
+            connection.established = true;
+            self.anyone_established = true;
+            connection.phase = Phase::Open;
+            connection.ready_ns = self.now_ns;
+            self.refill(connection);
+        }
+    }
+
+    fn connect_failed(&mut self, connection: &mut Connection<W::Stream>, error: io::Error) {
+        if let Some(fatal) = self.judge_connect(error) {
+            self.fatal = Some(fatal);
+        }
+        if connection.flights.is_empty() {
+            return self.rest_unconnected(connection);
+        }
+        self.fail(connection, ErrorKind::Connect);
+        let until_ns = self.now_ns + to_ns(REST_AFTER_CONNECT_ERROR);
+        connection.phase = Phase::Resting { until_ns };
+    }
+
+    /// A server that was never reached is no measurement; one that goes away is.
+    fn judge_connect(&self, source: io::Error) -> Option<Error> {
+        let address = self.plan.target.address;
+        match source.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => {
+                let wanted = u64::from(self.plan.connections) + 64;
+                Some(Error::Descriptors { wanted, limit: wanted - 1 })
+            }
+            _ if self.anyone_established => None,
+            Some(libc::ECONNREFUSED) => Some(Error::Refused { address }),
+            _ => Some(Error::Connect { address, source }),
+        }
+    }
+
+    /// Writes what is pending, over a new connection where there is none.
+    #[inline]
+    pub(super) fn flush(&mut self, connection: &mut Connection<W::Stream>) {
+        match connection.phase {
+            Phase::Open if connection.pending > 0 => {}
+            Phase::Closed | Phase::Resting { .. } if connection.pending > 0 => {
+                return self.connect(connection);
+            }
+            _ => return,
+        }
+        self.stamp_written(connection);
+        let Some(stream) = &mut connection.stream else { return };
+        let wanted = connection.pending * self.request_bytes;
+        while connection.written < wanted {
+            match stream.write(&self.batch[connection.written..wanted]) {
+                Ok(count) => connection.written += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => return self.fail(connection, write_error(&error)),
+            }
+        }
+        (connection.pending, connection.written) = (0, 0);
+    }
+
+    /// The pending requests of which no byte was written yet begin to be written now.
+    #[inline]
+    fn stamp_written(&mut self, connection: &mut Connection<W::Stream>) {
+        self.now_ns = self.world.now_ns();
+        let begun = connection.written.div_ceil(self.request_bytes);
+        let first = connection.flights.len() - connection.pending + begun;
+        for exchange in connection.flights.iter_mut().skip(first) {
+            exchange.written_ns = self.now_ns;
+            exchange.ready_ns = connection.ready_ns;
+        }
+    }
+
+    #[inline]
+    fn read(&mut self, connection: &mut Connection<W::Stream>, closing: bool, buffer: &mut [u8]) {
+        while !connection.flights.is_empty() {
+            if self.skips(connection) {
+                match self.skip(connection) {
+                    Skipped::Some => continue,
+                    Skipped::NothingLeft => return,
+                    Skipped::CannotBe => {}
+                }
+            }
+            let room = self.room(connection, buffer.len());
+            let Some(stream) = &mut connection.stream else { return };
+            match stream.read(&mut buffer[..room]) {
+                Ok(0) => return self.closed(connection),
+                Ok(length) => {
+                    let is_drained = stream.is_drained_by_short_reads() && length < room;
+                    self.now_ns = self.world.now_ns();
+                    self.tally.counts.bytes_read += length as u64;
+                    let same_socket = self.take(connection, &buffer[..length], closing);
+                    if !same_socket || (is_drained && !closing) {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => return self.fail(connection, read_error(&error)),
+            }
+        }
+    }
+
+    /// How much to read at once: where the last body was large and nobody wants to see this one,
+    /// little more than the head.
+    #[inline]
+    fn room(&self, connection: &Connection<W::Stream>, whole: usize) -> usize {
+        let is_large = self.last_body >= SKIP_BYTES_MIN && self.plan.expect_body.is_none();
+        if is_large && connection.answer.left() == 0 { HEAD_ROOM } else { whole }
+    }
+
+    /// Much of the body is still to come, and nobody wants to see it.
+    #[inline]
+    fn skips(&self, connection: &Connection<W::Stream>) -> bool {
+        connection.answer.left() >= SKIP_BYTES_MIN && self.plan.expect_body.is_none()
+    }
+
+    fn skip(&mut self, connection: &mut Connection<W::Stream>) -> Skipped {
+        let left = connection.answer.left();
+        let Some(stream) = &mut connection.stream else { return Skipped::NothingLeft };
+        // One byte of it stays, so that its end is seen where all ends are seen.
+        let max = usize::try_from(left - 1).unwrap_or(usize::MAX);
+        match stream.skip(max) {
+            None => Skipped::CannotBe,
+            Some(Ok(0)) => {
+                self.closed(connection);
+                Skipped::NothingLeft
+            }
+            Some(Ok(length)) => {
+                connection.answer.skip(length as u64);
+                self.tally.counts.bytes_read += length as u64;
+                if let Some(exchange) = connection.flights.front_mut() {
+                    exchange.wire_bytes += length as u64;
+                    exchange.body_bytes += length as u64;
+                }
+                Skipped::Some
+            }
+            Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => Skipped::NothingLeft,
+            Some(Err(error)) => {
+                self.fail(connection, read_error(&error));
+                Skipped::NothingLeft
+            }
+        }
+    }
+
+    /// Feeds the protocol core and begins what the answers make room for; whether the socket is
+    /// still the same.
+    #[inline]
+    fn take(
+        &mut self,
+        connection: &mut Connection<W::Stream>,
+        input: &[u8],
+        closing: bool,
+    ) -> bool {
+        if let Some(exchange) = connection.flights.front_mut().filter(|e| e.first_byte_ns == 0) {
+            exchange.first_byte_ns = self.now_ns;
+        }
+        match self.digest(connection, input) {
+            Digested::Part => return true,
+            Digested::Failed => return false,
+            Digested::Answers => {}
+        }
+        if closing && connection.flights.is_empty() {
+            self.hang_up(connection);
+        }
+        let same_socket = connection.phase == Phase::Open;
+        if same_socket && self.open.is_none() && !connection.flights.is_empty() {
+            // A closed loop writes pipelined requests together, as wrk's scripts do: one by one
+            // they would cost a write each.
+            return true;
+        }
+        self.refill(connection);
+        same_socket && connection.phase == Phase::Open
+    }
+
+    fn digest(&mut self, connection: &mut Connection<W::Stream>, mut input: &[u8]) -> Digested {
+        let (mut piece, mut digested): (&[u8], _) = (&[], Digested::Part);
+        loop {
+            let (event, rest) = match connection.answer.next(&mut self.heads, input) {
+                Ok((None, _)) => return digested,
+                Ok((Some(event), rest)) => (event, rest),
+                Err(fault) => {
+                    self.fault(connection, fault);
+                    return Digested::Failed;
+                }
+            };
+            let Some(exchange) = connection.flights.front_mut() else { return digested };
+            exchange.wire_bytes += (input.len() - rest.len()) as u64;
+            input = rest;
+            match event {
+                Event::Head(head) => {
+                    connection.status = head.status;
+                    self.last_body = connection.answer.left();
+                }
+                Event::Body(body) => {
+                    exchange.body_bytes += body.len() as u64;
+                    if self.plan.expect_body.is_some() {
+                        connection.body.add(body);
+                        piece = body;
+                    }
+                }
+                Event::Complete { .. } if connection.flights.len() == 1 && !rest.is_empty() => {
+                    self.fault(connection, Fault::Excess);
+                    return Digested::Failed;
+                }
+                Event::Complete { reusable } => {
+                    let kept = self.complete(connection, reusable, piece);
+                    digested = Digested::Answers;
+                    if !kept {
+                        let failed = matches!(connection.phase, Phase::Resting { .. });
+                        return if failed { Digested::Failed } else { Digested::Answers };
+                    }
+                    let next = connection.flights.front_mut().filter(|_| !rest.is_empty());
+                    if let Some(next) = next {
+                        next.first_byte_ns = self.now_ns;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The peer has closed.
+    fn closed(&mut self, connection: &mut Connection<W::Stream>) {
+        self.now_ns = self.world.now_ns();
+        if connection.answer.end().is_err() {
+            return self.fail(connection, ErrorKind::Closed);
+        }
+        self.complete(connection, false, &[]);
+        if connection.phase == Phase::Closed {
+            self.refill(connection);
+        }
+    }
+}
+
+/// What became of a try to throw bytes away unseen.
+enum Skipped {
+    Some,
+    NothingLeft,
+    CannotBe,
+}
+
+/// What the bytes of a read were.
+enum Digested {
+    /// Part of an answer.
+    Part,
+    /// The end of at least one answer.
+    Answers,
+    /// The end of the connection's requests.
+    Failed,
+}
+
+fn write_error(error: &io::Error) -> ErrorKind {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ErrorKind::Closed,
+        _ => ErrorKind::Write,
+    }
+}
+
+fn read_error(error: &io::Error) -> ErrorKind {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => ErrorKind::Closed,
+        _ => ErrorKind::Read,
+    }
+}
