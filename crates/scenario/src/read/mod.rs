@@ -33,13 +33,11 @@ impl Scenario {
     /// What cannot be read, or where the mistake is.
     pub fn read(path: &Path, set: &[(String, String)]) -> Result<Self, Error> {
         let bytes = fs::read(path).map_err(|source| Error::Read { path: path.into(), source })?;
-        let text = String::from_utf8(bytes).map_err(|error| {
-            let good =
-                String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
-            let line = good.lines().count().max(1);
+        let text = std::str::from_utf8(&bytes).map_err(|error| {
+            let line = 1 + memchr::memchr_iter(b'\n', &bytes[..error.valid_up_to()]).count();
             Error::at(path, line, "this is no UTF-8 text")
         })?;
-        Self::parse(&text, path, set, &|file| fs::read(file))
+        Self::parse(text, path, set, &|file| fs::read(file))
     }
 
     /// The same for a text. Files that it names are asked for by their path beside `path`.
