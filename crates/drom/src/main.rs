@@ -20,7 +20,7 @@ struct Command {
 #[derive(Subcommand)]
 enum Verb {
     Serve(verbs::serve::Args),
-    Load(verbs::load::Args),
+    Load(Box<verbs::load::Args>),
     Compare(verbs::compare::Args),
     Report(verbs::report::Args),
 }
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     let command = Command::parse();
     match command.verb {
         Verb::Serve(args) => verbs::serve::run(args),
-        Verb::Load(args) => verbs::load::run(args),
+        Verb::Load(args) => verbs::load::run(&args),
         Verb::Compare(args) => verbs::compare::run(args),
         Verb::Report(args) => verbs::report::run(args),
     }

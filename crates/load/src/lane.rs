@@ -8,6 +8,8 @@
 
 mod wire;
 
+pub use wire::route;
+
 use std::time::Duration;
 
 use crate::{
@@ -61,7 +63,7 @@ pub struct Lane<'a, W> {
 }
 
 impl<'a, W: World> Lane<'a, W> {
-    pub fn new(plan: &'a Plan, request: &[u8], world: W, left: Option<u64>) -> Self {
+    pub fn new(plan: &'a Plan, request: &[u8], route: Route, world: W, left: Option<u64>) -> Self {
         Self {
             plan,
             now_ns: world.now_ns(),
@@ -77,7 +79,7 @@ impl<'a, W: World> Lane<'a, W> {
             batch: request.repeat(plan.depth as usize),
             request_bytes: request.len(),
             depth: plan.depth as usize,
-            route: wire::route(plan, request),
+            route,
             heads: Heads::new(&plan.method),
             last_body: 0,
             anyone_established: false,
@@ -118,12 +120,17 @@ impl<'a, W: World> Lane<'a, W> {
     /// Begins the request that is due on the connection that waited for it.
     pub fn start_due(&mut self, connection: &mut Connection<W::Stream>, due: Due) {
         let Due { planned_ns, free_ns, .. } = due;
-        let was_free = free_ns <= planned_ns && connection.phase == Phase::Open;
+        let is_usable = connection.phase == Phase::Open || !self.plan.keepalive;
+        let was_free = free_ns <= planned_ns && is_usable;
         connection.waiting -= 1;
         self.start(connection, planned_ns);
         self.flush(connection);
-        let written_ns = connection.flights.back().map(|exchange| exchange.written_ns);
-        match written_ns.filter(|_| was_free) {
+        // Where each request has a connection of its own, it begins with the connect.
+        let begun_ns = connection.flights.back().map(|exchange| match self.plan.keepalive {
+            true => exchange.written_ns,
+            false => connection.connect_ns,
+        });
+        match begun_ns.filter(|_| was_free) {
             Some(ns) => self.tally.open.lag.record_ns(ns.saturating_sub(planned_ns)),
             None => self.tally.open.queued += u64::from(!was_free),
         }
@@ -182,15 +189,19 @@ impl<'a, W: World> Lane<'a, W> {
         self.refill(connection);
     }
 
-    /// Ends requests with an error that have lasted too long.
-    pub fn check_timeout(&mut self, connection: &mut Connection<W::Stream>) {
-        let limit_ns = to_ns(self.plan.timeout);
+    /// The oldest request of the connection, or its connect, has lasted too long.
+    pub fn is_late(&self, connection: &Connection<W::Stream>) -> bool {
         let oldest_ns = match connection.flights.front() {
             Some(exchange) => exchange.begun_ns,
             None if connection.phase == Phase::Connecting => connection.connect_ns,
-            None => return,
+            None => return false,
         };
-        if self.now_ns.saturating_sub(oldest_ns) < limit_ns {
+        self.now_ns.saturating_sub(oldest_ns) >= to_ns(self.plan.timeout)
+    }
+
+    /// Ends requests with an error that have lasted too long.
+    pub fn check_timeout(&mut self, connection: &mut Connection<W::Stream>) {
+        if !self.is_late(connection) {
             return;
         }
         if connection.flights.is_empty() {
@@ -217,7 +228,9 @@ impl<'a, W: World> Lane<'a, W> {
         // A server may answer before it has read the whole request: the rest would be taken for
         // the next one.
         let has_written = connection.pending <= connection.flights.len();
-        let kept = reusable && self.plan.keepalive && has_written;
+        let is_worn =
+            self.plan.answers_per_connection.is_some_and(|n| connection.on_socket + 1 >= n);
+        let kept = reusable && self.plan.keepalive && has_written && !is_worn;
         connection.pending = connection.pending.min(connection.flights.len());
         match self.open {
             None => self.tally.answered(connection.status, &exchange, self.now_ns),

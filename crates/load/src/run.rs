@@ -14,6 +14,7 @@ use drom_observe::clock::monotonic_ns;
 use crate::{
     connection::to_ns,
     error::Error,
+    lane,
     outcome::Outcome,
     pace::{self, Mark},
     plan::{Plan, Stop},
@@ -55,6 +56,7 @@ pub fn run(
 ) -> Result<Outcome, Error> {
     plan.check()?;
     let request = request::build(plan)?;
+    let route = lane::route(plan, &request)?;
     let connections = plan.connections_used();
     ensure_descriptors(descriptors(connections))?;
     let threads = plan.threads.min(connections);
@@ -69,6 +71,7 @@ pub fn run(
         .map(|(at, spare)| Orders {
             plan,
             request: &request,
+            route: &route,
             connections: share(u64::from(connections), threads, at) as u32,
             quota: quota(plan, threads, at),
             schedule: schedule(plan, threads, at),
@@ -223,10 +226,10 @@ impl Watch<'_> {
 fn add_up(plan: &Plan, reports: Vec<Report>, timeline: Timeline) -> Outcome {
     let engine = if plan.pace.is_some() { OPEN } else { CLOSED };
     let mut outcome = Outcome { engine, ..Outcome::default() };
-    let (mut sum, intervals) = timeline.finish();
+    let (sum, intervals) = timeline.finish();
     outcome.timeline = intervals;
-    outcome.open = plan.pace.is_some().then(|| std::mem::take(&mut sum.open));
-    sum.settle(reports.iter().map(|report| report.in_flight).sum(), &mut outcome);
+    let in_flight = reports.iter().map(|report| report.in_flight).sum();
+    sum.settle(in_flight, &mut outcome, plan.pace.is_some());
     for report in &reports {
         outcome.connected += report.connected;
         outcome.answers_per_connection.extend(&report.answers_per_connection);

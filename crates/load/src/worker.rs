@@ -25,6 +25,7 @@ use crate::{
     patience::{LOOK_NS_MAX, Patience},
     plan::{Plan, Stop},
     schedule::Schedule,
+    socket::Route,
     tally::Tally,
     timeline::{SLICE, Slice},
     world::{Kernel, World},
@@ -46,6 +47,7 @@ const REST_STEP: Duration = Duration::from_millis(2);
 pub struct Orders<'a> {
     pub plan: &'a Plan,
     pub request: &'a [u8],
+    pub route: &'a Route,
     pub connections: u32,
     pub quota: Option<u64>,
     /// This thread's part of an open loop, on a clock that begins at `start_ns`.
@@ -97,7 +99,8 @@ pub fn work(orders: &Orders<'_>) -> Result<Report, Error> {
 }
 
 fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
-    let mut lane = Lane::new(orders.plan, orders.request, world, orders.quota);
+    let route = orders.route.clone();
+    let mut lane = Lane::new(orders.plan, orders.request, route, world, orders.quota);
     lane.open = orders.schedule.clone().map(|schedule| Open::new(schedule, orders.start_ns));
     let now_ns = lane.now_ns;
     let connections = (0..orders.connections).map(|token| Connection::new(token, now_ns)).collect();
@@ -175,6 +178,12 @@ impl<W: World> Worker<'_, W> {
     fn turn(&mut self) -> Result<(), Error> {
         let mut buffer = vec![0; BUFFER_BYTES];
         while !self.is_over() {
+            if self.lane.now_ns >= self.next_tick_ns && self.is_anyone_late() {
+                self.catch_up(&mut buffer)?;
+                if self.is_over() {
+                    break;
+                }
+            }
             self.housekeep();
             let before_ns = self.lane.now_ns;
             let ready = self.wait().map_err(|source| Error::EventLoop { source })?;
@@ -182,6 +191,20 @@ impl<W: World> Worker<'_, W> {
             if self.lane.now_ns == before_ns {
                 self.lane.now_ns = self.lane.world.now_ns();
             }
+        }
+        Ok(())
+    }
+
+    fn is_anyone_late(&self) -> bool {
+        self.connections.iter().any(|connection| self.lane.is_late(connection))
+    }
+
+    /// Takes what is there already before anybody is said to be late: a client that stood still
+    /// (Ctrl-Z, a paused machine) would take its own delay for the server's.
+    fn catch_up(&mut self, buffer: &mut [u8]) -> Result<(), Error> {
+        for _ in 0..=self.connections.len() / REPORTS_MAX {
+            let ready = self.lane.world.wait(Duration::ZERO);
+            self.serve(ready.map_err(|source| Error::EventLoop { source })?, buffer);
         }
         Ok(())
     }
