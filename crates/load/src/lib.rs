@@ -10,6 +10,7 @@ mod error;
 mod exchange;
 mod fault;
 mod head;
+mod http2;
 mod lane;
 mod null_server;
 mod open;
@@ -51,4 +52,5 @@ pub mod protocol {
     pub use crate::chunked::{Chunked, Piece};
     pub use crate::fault::Fault;
     pub use crate::head::{Framing, HEAD_BYTES_MAX, Head, Heads};
+    pub use crate::http2::{Event as Http2Event, Http2, Template};
 }

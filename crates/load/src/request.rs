@@ -3,6 +3,7 @@
 
 use crate::{
     error::Error,
+    http2::Template,
     plan::{Plan, Version},
 };
 
@@ -16,7 +17,7 @@ pub fn build(plan: &Plan) -> Result<Vec<u8>, Error> {
     }
     let version = match plan.version {
         Version::Http10 => "HTTP/1.0",
-        Version::Http11 => "HTTP/1.1",
+        Version::Http11 | Version::Http2 => "HTTP/1.1",
     };
     let mut bytes = format!("{} {} {version}\r\n", plan.method, plan.target.path).into_bytes();
     if !has(plan, "host") {
@@ -40,6 +41,29 @@ pub fn build(plan: &Plan) -> Result<Vec<u8>, Error> {
     bytes.extend_from_slice(&plan.body);
     check_framing(plan)?;
     Ok(bytes)
+}
+
+/// The same for HTTP/2. The plan's request was found good by [`build`].
+pub fn template(plan: &Plan) -> Template {
+    let host = plan.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
+    let authority = host.map_or(&plan.target.host, |(_, value)| value);
+    let scheme = if plan.target.secure { "https" } else { "http" };
+    let pseudo = [
+        (":method", &plan.method[..]),
+        (":scheme", scheme),
+        (":authority", authority),
+        (":path", &plan.target.path),
+    ];
+    let field = |(name, value): (&str, &str)| (name.to_ascii_lowercase(), value.to_owned());
+    let mut fields: Vec<(String, String)> = pseudo.map(field).to_vec();
+    // RFC 9113, section 8.2.2: what is about a connection has no place here.
+    let of_connection = ["connection", "keep-alive", "proxy-connection", "host"];
+    let given = plan.headers.iter().map(|(name, value)| field((name, value)));
+    fields.extend(given.filter(|(name, _)| !of_connection.contains(&&name[..])));
+    if !plan.body.is_empty() || matches!(&*plan.method, "POST" | "PUT" | "PATCH") {
+        fields.push(("content-length".to_owned(), plan.body.len().to_string()));
+    }
+    Template::new(&fields, &plan.body)
 }
 
 fn check_framing(plan: &Plan) -> Result<(), Error> {

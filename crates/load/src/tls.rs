@@ -107,12 +107,15 @@ fn unusable(file: &Path, why: impl ToString) -> Error {
 pub struct TlsStream {
     pub socket: Socket,
     session: Box<ClientConnection>,
+    /// What was asked for.
+    config: Arc<ClientConfig>,
 }
 
 impl TlsStream {
     pub fn new(socket: Socket, security: &Security) -> io::Result<Self> {
         let session = ClientConnection::new(Arc::clone(&security.config), security.name.clone());
-        Ok(Self { socket, session: Box::new(session.map_err(io::Error::other)?) })
+        let session = Box::new(session.map_err(io::Error::other)?);
+        Ok(Self { socket, session, config: Arc::clone(&security.config) })
     }
 
     /// Reads records until there are none; whether the peer may still send.
@@ -139,6 +142,10 @@ impl Transport for TlsStream {
             }
         }
         self.push()?;
+        let wants_h2 = self.config.alpn_protocols.iter().any(|protocol| protocol == b"h2");
+        if wants_h2 && self.session.alpn_protocol() != Some(b"h2") {
+            return Err(io::Error::other("the server does not speak HTTP/2 on this port"));
+        }
         Ok(true)
     }
 

@@ -69,6 +69,10 @@ pub struct Args {
     #[arg(long, default_value = "1", value_parser = count::parse::<u32>, value_name = "N")]
     #[arg(allow_hyphen_values = true, conflicts_with = "no_keepalive")]
     pipeline: u32,
+    /// Requests under way on an HTTP/2 connection at once
+    #[arg(long, default_value = "1", value_parser = count::parse::<u32>, value_name = "N")]
+    #[arg(allow_hyphen_values = true, requires = "http2", conflicts_with = "pipeline")]
+    streams: u32,
     /// Longest wait for a whole answer, connect included
     #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "TIME")]
     timeout: Duration,
@@ -133,7 +137,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     let pace = pace(args, duration);
     let plan = Plan {
         connections: args.connections,
-        depth: args.pipeline,
+        depth: args.pipeline.max(args.streams),
         threads: args.threads,
         stop: match (&pace, args.requests) {
             (Some(pace), _) => Stop::After(pace.duration()),

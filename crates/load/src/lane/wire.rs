@@ -7,7 +7,7 @@ use crate::{
     connection::{Connection, Phase, to_ns},
     error::Error,
     outcome::ErrorKind,
-    plan::Plan,
+    plan::{Plan, Version},
     poll::Ready,
     protocol::{Event, Fault},
     socket::{Route, Transport},
@@ -25,7 +25,7 @@ const HEAD_ROOM: usize = 1_024;
 pub fn route(plan: &Plan, request: &[u8]) -> Result<Route, Error> {
     let one_segment = plan.keepalive && request.len() <= SEGMENT_BYTES;
     let target = &plan.target;
-    let security = target.secure.then(|| plan.trust.security(target.name(), &["http/1.1"]));
+    let security = target.secure.then(|| plan.trust.security(target.name(), plan.version.alpn()));
     Ok(Route {
         address: target.address.clone(),
         security: security.transpose()?,
@@ -46,13 +46,13 @@ impl<W: World> Lane<'_, W> {
         match connection.phase {
             Phase::Connecting => self.connected(connection, ready),
             Phase::Securing => self.secure(connection),
-            Phase::Open if ready.readable && connection.flights.is_empty() => {
+            Phase::Open if ready.readable && is_idle(connection) => {
                 return self.listen(connection, buffer);
             }
             Phase::Open if ready.writable => self.go_on_writing(connection),
             _ => {}
         }
-        if ready.readable && connection.phase == Phase::Open && connection.flights.is_empty() {
+        if ready.readable && connection.phase == Phase::Open && is_idle(connection) {
             // Just made, for no request, and mostly closed already. It is told only once: as a free
             // one it would look as if it could carry a request.
             if !self.is_silent(connection, buffer) {
@@ -104,6 +104,9 @@ impl<W: World> Lane<'_, W> {
         }
         connection.established = true;
         self.anyone_established = true;
+        if self.plan.version == Version::Http2 {
+            connection.http2 = Some(Box::default());
+        }
         connection.phase = Phase::Open;
         connection.ready_ns = self.now_ns;
         self.refill(connection);
@@ -178,6 +181,7 @@ impl<W: World> Lane<'_, W> {
     #[inline]
     pub(super) fn flush(&mut self, connection: &mut Connection<W::Stream>) {
         match connection.phase {
+            Phase::Open if connection.http2.is_some() => return self.flush_streams(connection),
             Phase::Open if connection.pending > 0 => {}
             Phase::Closed | Phase::Resting { .. } if connection.pending > 0 => {
                 return self.connect(connection);
@@ -211,7 +215,7 @@ impl<W: World> Lane<'_, W> {
 
     #[inline]
     fn read(&mut self, connection: &mut Connection<W::Stream>, closing: bool, buffer: &mut [u8]) {
-        while !connection.flights.is_empty() {
+        while !connection.flights.is_empty() || connection.http2.is_some() {
             if self.skips(connection) {
                 match self.skip(connection) {
                     Skipped::Some => continue,
@@ -289,10 +293,12 @@ impl<W: World> Lane<'_, W> {
         input: &[u8],
         closing: bool,
     ) -> bool {
-        if let Some(exchange) = connection.flights.front_mut().filter(|e| e.first_byte_ns == 0) {
-            exchange.first_byte_ns = self.now_ns;
-        }
-        match self.digest(connection, input) {
+        let digested = if connection.http2.is_some() {
+            self.digest_streams(connection, input)
+        } else {
+            self.digest(connection, input)
+        };
+        match digested {
             Digested::Part => return true,
             Digested::Failed => return false,
             Digested::Answers => {}
@@ -301,7 +307,8 @@ impl<W: World> Lane<'_, W> {
             self.hang_up(connection);
         }
         let same_socket = connection.phase == Phase::Open;
-        if same_socket && self.open.is_none() && !connection.flights.is_empty() {
+        let takes_turns = self.open.is_none() && connection.http2.is_none();
+        if same_socket && takes_turns && !connection.flights.is_empty() {
             // A closed loop writes pipelined requests together, as wrk's scripts do: one by one
             // they would cost a write each.
             return true;
@@ -311,6 +318,9 @@ impl<W: World> Lane<'_, W> {
     }
 
     fn digest(&mut self, connection: &mut Connection<W::Stream>, mut input: &[u8]) -> Digested {
+        if let Some(exchange) = connection.flights.front_mut().filter(|e| e.first_byte_ns == 0) {
+            exchange.first_byte_ns = self.now_ns;
+        }
         let (mut piece, mut digested): (&[u8], _) = (&[], Digested::Part);
         loop {
             let (event, rest) = match connection.answer.next(&mut self.heads, input) {
@@ -341,7 +351,7 @@ impl<W: World> Lane<'_, W> {
                     return Digested::Failed;
                 }
                 Event::Complete { reusable } => {
-                    let kept = self.complete(connection, reusable, piece);
+                    let kept = self.complete(connection, 0, reusable, piece);
                     digested = Digested::Answers;
                     if !kept {
                         let failed = matches!(connection.phase, Phase::Resting { .. });
@@ -359,14 +369,22 @@ impl<W: World> Lane<'_, W> {
     /// The peer has closed.
     fn closed(&mut self, connection: &mut Connection<W::Stream>) {
         self.now_ns = self.world.now_ns();
-        if connection.answer.end().is_err() {
+        if connection.flights.is_empty() {
+            return self.disturbed(connection);
+        }
+        if connection.http2.is_some() || connection.answer.end().is_err() {
             return self.fail(connection, ErrorKind::Closed);
         }
-        self.complete(connection, false, &[]);
+        self.complete(connection, 0, false, &[]);
         if connection.phase == Phase::Closed {
             self.refill(connection);
         }
     }
+}
+
+/// Nothing is to come on it. In HTTP/2 a server may speak at any time.
+fn is_idle<Stream>(connection: &Connection<Stream>) -> bool {
+    connection.flights.is_empty() && connection.http2.is_none()
 }
 
 /// What became of a try to throw bytes away unseen.
@@ -377,7 +395,7 @@ enum Skipped {
 }
 
 /// What the bytes of a read were.
-enum Digested {
+pub(super) enum Digested {
     /// Part of an answer.
     Part,
     /// The end of at least one answer.
@@ -386,7 +404,7 @@ enum Digested {
     Failed,
 }
 
-fn write_error(error: &io::Error) -> ErrorKind {
+pub(super) fn write_error(error: &io::Error) -> ErrorKind {
     match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ErrorKind::Closed,
         _ => ErrorKind::Write,
