@@ -126,6 +126,8 @@ pub struct Outcome {
     pub interrupted: bool,
     /// The window in seconds.
     pub timeline: Vec<crate::timeline::Interval>,
+    /// The head of the first answer, as it came.
+    pub first_head: Vec<u8>,
     /// The first requests, one by one: as many as the plan asks for.
     pub records: Vec<crate::exchange::Record>,
 }

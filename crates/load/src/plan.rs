@@ -1,9 +1,13 @@
 //! What to do: the whole of a closed-loop run, resolved (addresses looked up, body read).
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use crate::{
     error::Error,
+    exchange::Record,
     schedule::{Arrivals, Stage},
 };
 
@@ -76,6 +80,15 @@ pub struct Plan {
     pub expect_body: Option<ExpectedBody>,
     /// Of so many requests each thread keeps a record.
     pub records_max: usize,
+    /// Sent as it is, in place of what method, headers and body make; the method still says whether
+    /// answers have bodies.
+    pub raw_request: Option<Vec<u8>>,
+    /// Which failed request ends the run.
+    pub ends_with: Option<fn(&Record) -> bool>,
+    /// Where connections come from.
+    pub source: Option<IpAddr>,
+    /// Size of each socket's send and receive buffer.
+    pub buffer_bytes: Option<usize>,
 }
 
 impl Plan {
@@ -97,6 +110,10 @@ impl Plan {
             timeout: Duration::from_secs(10),
             expect_body: None,
             records_max: 0,
+            raw_request: None,
+            ends_with: None,
+            source: None,
+            buffer_bytes: None,
         }
     }
 

@@ -220,7 +220,7 @@ impl Watch<'_> {
     }
 }
 
-fn add_up(plan: &Plan, reports: Vec<Report>, timeline: Timeline) -> Outcome {
+fn add_up(plan: &Plan, mut reports: Vec<Report>, timeline: Timeline) -> Outcome {
     let engine = if plan.pace.is_some() { OPEN } else { CLOSED };
     let mut outcome = Outcome { engine, ..Outcome::default() };
     let (mut sum, intervals) = timeline.finish();
@@ -245,6 +245,11 @@ fn add_up(plan: &Plan, reports: Vec<Report>, timeline: Timeline) -> Outcome {
         outcome.pace = pace::rates(&marks, outcome.duration);
     }
     outcome.steal_share = reports.first().and_then(|report| report.steal_share);
+    outcome.first_head = reports
+        .iter_mut()
+        .map(|r| std::mem::take(&mut r.first_head))
+        .find(|h| !h.is_empty())
+        .unwrap_or_default();
     outcome.records = reports.into_iter().flat_map(|report| report.records).collect();
     debug_assert!(plan.connections_used() as usize == outcome.answers_per_connection.len());
     outcome

@@ -4,7 +4,7 @@
 
 use std::{
     io::{self, Read, Write},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
 };
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -25,6 +25,9 @@ pub struct Route {
     /// Requests are so small, and the connection lives so long, that it pays to ask for the
     /// cheapest congestion control.
     pub one_segment: bool,
+    /// The address to bind to, any port of it.
+    pub source: Option<IpAddr>,
+    pub buffer_bytes: Option<usize>,
 }
 
 impl Transport for Socket {
@@ -58,6 +61,13 @@ pub fn connect(route: &Route) -> io::Result<Socket> {
         // One segment in flight is never held back, yet BBR's model costs 3 % of the client's CPU
         // time on loopback. Where it is not allowed the system's own choice stays.
         let _ = socket.set_tcp_congestion(b"reno");
+    }
+    if let Some(source) = route.source {
+        socket.bind(&SocketAddr::new(source, 0).into())?;
+    }
+    if let Some(bytes) = route.buffer_bytes {
+        socket.set_send_buffer_size(bytes)?;
+        socket.set_recv_buffer_size(bytes)?;
     }
     match socket.connect(&route.address.into()) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),

@@ -75,6 +75,7 @@ pub struct Live {
 pub struct Report {
     pub in_flight: u64,
     pub records: Vec<Record>,
+    pub first_head: Vec<u8>,
     pub warmup_requests: u64,
     pub connected: u32,
     pub answers_per_connection: Vec<u64>,
@@ -261,6 +262,7 @@ impl<W: World> Worker<'_, W> {
     fn is_over(&mut self) -> bool {
         self.is_past_deadline()
             || self.lane.fatal.is_some()
+            || self.lane.has_ended
             || self.orders.stop.load(Relaxed)
             || self.orders.abort.load(Relaxed)
             || self.is_finished()
@@ -419,8 +421,8 @@ impl<W: World> Worker<'_, W> {
             self.open_window();
         }
         self.mark();
-        let stopped =
-            self.orders.stop.load(Relaxed) && !self.is_past_deadline() && !self.is_finished();
+        let told = self.orders.stop.load(Relaxed) || self.lane.has_ended;
+        let stopped = told && !self.is_past_deadline() && !self.is_finished();
         let planned_end_ns = self.settle();
         let span_ns = self.lane.now_ns.saturating_sub(self.window.opened_ns);
         let last = Duration::from_nanos(span_ns).saturating_sub(SLICE * self.slices as u32);
@@ -435,6 +437,7 @@ impl<W: World> Worker<'_, W> {
         let places_ns = places_ns * f64::from(self.orders.plan.depth);
         Report {
             in_flight: self.lane.in_flight,
+            first_head: self.lane.first_head().to_vec(),
             records: self.lane.records,
             warmup_requests: self.warmup_requests,
             connected: self.connections.iter().filter(|c| c.established).count() as u32,

@@ -23,7 +23,8 @@ const HEAD_ROOM: usize = 1_024;
 
 pub fn route(plan: &Plan, request: &[u8]) -> Route {
     let one_segment = plan.keepalive && request.len() <= SEGMENT_BYTES;
-    Route { address: plan.target.address, one_segment }
+    let Plan { source, buffer_bytes, .. } = *plan;
+    Route { address: plan.target.address, one_segment, source, buffer_bytes }
 }
 
 impl<W: World> Lane<'_, W> {
@@ -78,19 +79,19 @@ impl<W: World> Lane<'_, W> {
     }
 
     fn connect_failed(&mut self, connection: &mut Connection<W::Stream>, error: io::Error) {
-        if let Some(fatal) = self.judge_connect(error) {
+        if let Some(fatal) = self.judge_connect(&error) {
             self.fatal = Some(fatal);
         }
         if connection.flights.is_empty() {
             return self.rest_unconnected(connection);
         }
-        self.fail(connection, ErrorKind::Connect);
+        self.fail_by(connection, ErrorKind::Connect, &error);
         let until_ns = self.now_ns + to_ns(REST_AFTER_CONNECT_ERROR);
         connection.phase = Phase::Resting { until_ns };
     }
 
     /// A server that was never reached is no measurement; one that goes away is.
-    fn judge_connect(&self, source: io::Error) -> Option<Error> {
+    fn judge_connect(&self, source: &io::Error) -> Option<Error> {
         let address = self.plan.target.address;
         match source.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => {
@@ -99,7 +100,11 @@ impl<W: World> Lane<'_, W> {
             }
             _ if self.anyone_established => None,
             Some(libc::ECONNREFUSED) => Some(Error::Refused { address }),
-            _ => Some(Error::Connect { address, source }),
+            code => {
+                let source =
+                    code.map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
+                Some(Error::Connect { address, source })
+            }
         }
     }
 
@@ -120,10 +125,22 @@ impl<W: World> Lane<'_, W> {
             match stream.write(&self.batch[connection.written..wanted]) {
                 Ok(count) => connection.written += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return self.fail(connection, write_error(&error)),
+                Err(error) => return self.fail_by(connection, write_error(&error), &error),
             }
         }
+        if self.plan.records_max > 0 {
+            self.stamp_sent(connection);
+        }
         (connection.pending, connection.written) = (0, 0);
+    }
+
+    /// Costs a look at the clock: only records have a place for it.
+    fn stamp_sent(&mut self, connection: &mut Connection<W::Stream>) {
+        self.now_ns = self.world.now_ns();
+        let first = connection.flights.len() - connection.pending;
+        for exchange in connection.flights.iter_mut().skip(first) {
+            exchange.sent_ns = self.now_ns;
+        }
     }
 
     /// The pending requests of which no byte was written yet begin to be written now.
@@ -162,7 +179,7 @@ impl<W: World> Lane<'_, W> {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return self.fail(connection, read_error(&error)),
+                Err(error) => return self.fail_by(connection, read_error(&error), &error),
             }
         }
     }
@@ -203,7 +220,7 @@ impl<W: World> Lane<'_, W> {
             }
             Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => Skipped::NothingLeft,
             Some(Err(error)) => {
-                self.fail(connection, read_error(&error));
+                self.fail_by(connection, read_error(&error), &error);
                 Skipped::NothingLeft
             }
         }
