@@ -11,7 +11,7 @@ mod pace;
 mod progress;
 mod text;
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::atomic::AtomicBool, time::Duration};
 
 use drom_load::{Error, Outcome, Plan, Stage, Stop, Target};
 
@@ -199,6 +199,17 @@ fn body(args: &Args) -> Result<Vec<u8>, Failure> {
         message: format!("cannot read the data file {}: {error}", file.display()),
         exit: Exit::Usage,
     })
+}
+
+/// The report for people of a run that an old tool's words asked for.
+pub fn native(url: &str, plan: &Plan, outcome: &Outcome) -> String {
+    let (checks, width) = (checks::all(plan, outcome), super::report::style().width);
+    text::render(url, plan, outcome, &checks, (text::Paint::for_stdout(), width))
+}
+
+/// Set by the first Ctrl-C.
+pub fn watch_interrupts() -> &'static AtomicBool {
+    interrupt::watch()
 }
 
 fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Exit {

@@ -1,5 +1,7 @@
 //! One file a verb: its flags and the glue to the room that does the work.
 
+pub mod ab;
+mod classic;
 pub mod compare;
 pub mod load;
 pub mod report;
