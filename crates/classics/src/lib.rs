@@ -7,7 +7,9 @@
 
 pub mod ab;
 pub mod getopt;
+pub mod http_load;
 mod number;
+mod spans;
 
 pub use number::WallClock;
 

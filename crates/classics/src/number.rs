@@ -75,6 +75,27 @@ pub fn base64(bytes: &[u8]) -> String {
     text
 }
 
+/// C's `%g`: six significant digits, no zeros at the end, an exponent where it is shorter.
+#[must_use]
+pub fn general(number: f64) -> String {
+    if number == 0.0 || !number.is_finite() {
+        return "0".to_owned();
+    }
+    let scientific = format!("{number:.5e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let bare = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if (-4..6).contains(&exponent) {
+        let decimals = (5 - exponent).unsigned_abs() as usize;
+        return bare(&format!("{number:.decimals$}"));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", bare(digits), exponent.abs())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +115,28 @@ mod tests {
             assert_eq!(base64(plain.as_bytes()), coded);
         }
         assert_eq!(base64(&[0xfb, 0xff]), "+/8=");
+    }
+
+    #[test]
+    fn general_numbers_are_printfs() {
+        // printf '%g' of each.
+        for (number, text) in [
+            (0.0, "0"),
+            (1.0, "1"),
+            (100_000.0, "100000"),
+            (1_000_000.0, "1e+06"),
+            (5_336_060.0, "5.33606e+06"),
+            (999_999.6, "1e+06"),
+            (4_668.4, "4668.4"),
+            (10.014_8, "10.0148"),
+            (0.081_950_7, "0.0819507"),
+            (0.000_1, "0.0001"),
+            (0.000_012_345, "1.2345e-05"),
+            (289_884.0, "289884"),
+            (466_607.26, "466607"),
+        ] {
+            assert_eq!(general(number), text);
+        }
     }
 
     #[test]

@@ -24,6 +24,8 @@ enum Verb {
     Compare(verbs::compare::Args),
     Report(verbs::report::Args),
     Ab(verbs::ab::Args),
+    #[command(name = "http_load")]
+    HttpLoad(verbs::http_load::Args),
 }
 
 const EXIT_CODES: &str = "\
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Verb::Compare(args) => verbs::compare::run(args).into(),
         Verb::Report(args) => verbs::report::run(args).into(),
         Verb::Ab(args) => verbs::ab::run(args.words),
+        Verb::HttpLoad(args) => verbs::http_load::run(args.words),
     }
 }
 
@@ -52,6 +55,7 @@ fn old_tool() -> Option<ExitCode> {
     let called = words.next()?;
     let run: fn(Vec<OsString>) -> ExitCode = match Path::new(&called).file_name()?.to_str()? {
         "ab" => verbs::ab::run,
+        "http_load" => verbs::http_load::run,
         _ => return None,
     };
     Some(run(words.collect()))
