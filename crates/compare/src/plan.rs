@@ -458,7 +458,7 @@ impl Written {
     /// Whether the load engine takes such a request.
     fn would_load(&self, path: &str, method: &str, headers: &Words) -> Result<(), String> {
         let address = ([127, 0, 0, 1], 80).into();
-        let target = Target { address, host: "localhost".to_owned(), path: path.to_owned() };
+        let target = Target { host: "localhost".to_owned(), ..Target::at(address, path) };
         let plan = drom_load::Plan {
             method: method.to_owned(),
             headers: headers.clone().into_iter().collect(),

@@ -20,7 +20,7 @@ struct Command {
 #[derive(Subcommand)]
 enum Verb {
     Serve(verbs::serve::Args),
-    Load(verbs::load::Args),
+    Load(Box<verbs::load::Args>),
     Compare(verbs::compare::Args),
     Report(verbs::report::Args),
     Ab(verbs::ab::Args),
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     let command = Command::parse();
     match command.verb {
         Verb::Serve(args) => verbs::serve::run(args).into(),
-        Verb::Load(args) => verbs::load::run(args).into(),
+        Verb::Load(args) => verbs::load::run(&args).into(),
         Verb::Compare(args) => verbs::compare::run(args).into(),
         Verb::Report(args) => verbs::report::run(args).into(),
         Verb::Ab(args) => verbs::ab::run(args.words),

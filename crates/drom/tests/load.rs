@@ -62,7 +62,7 @@ fn json_has_the_documented_keys_and_counts_that_add_up() {
     let keys: Vec<&str> =
         found.as_object().expect("an object").keys().map(String::as_str).collect();
     let wanted =
-        "schema engine duration_s requests rate_rps latency_us status errors client checks";
+        "schema engine duration_s requests rate_rps latency_us phases status errors client checks";
     assert_eq!(keys.join(" "), wanted);
     assert_eq!(found["schema"], "drom-load/1");
     assert_eq!(found["requests"], json!({"sent": 500, "ok": 500, "failed": 0, "in_flight": 0}));
@@ -149,7 +149,7 @@ fn errors_are_counted_by_kind() {
 
 #[test]
 fn bad_flags_and_urls_are_usage_errors_that_say_what_to_do() {
-    let cases: [(&[&str], &str); 18] = [
+    let cases: [(&[&str], &str); 21] = [
         (&["localhost:80/x"], "did you mean http://localhost:80/x ?"),
         (&["http://127.0.0.1/", "-c", "-5"], "no whole number"),
         (&["http://127.0.0.1/", "-n", "10x"], "no whole number; write 32, 10k or 2M"),
@@ -157,7 +157,10 @@ fn bad_flags_and_urls_are_usage_errors_that_say_what_to_do() {
         (&["http://127.0.0.1/", "-t", "0"], "1 or more"),
         (&["http://127.0.0.1/", "-c", "5000M"], "more than can be"),
         (&["http://127.0.0.1/", "-k", "--no-keepalive"], "cannot be used with"),
-        (&["https://127.0.0.1/"], "https is not supported yet"),
+        (&["https://127.0.0.1/", "--cacert", "/nonexistent"], "/nonexistent"),
+        (&["http://127.0.0.1/", "--source-address", "x"], "no IP address"),
+        (&["http://127.0.0.1/", "--cert", "x"], "--key"),
+        (&["http://127.0.0.1/", "--pipeline", "2", "--no-keepalive"], "cannot be used with"),
         (&["127.0.0.1:80"], "must begin with http://"),
         (&["ftp://127.0.0.1/"], "http://"),
         (&["http://127.0.0.1:x/"], "port"),

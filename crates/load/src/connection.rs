@@ -13,6 +13,8 @@ use crate::{exchange::Exchange, protocol::Answer};
 pub enum Phase {
     /// A connect is under way, perhaps for requests that come later.
     Connecting,
+    /// Connected; the TLS handshake is under way.
+    Securing,
     /// Requests can be written.
     Open,
     /// No socket; the next request begins when there is one.
@@ -42,6 +44,8 @@ pub struct Connection<Stream> {
     pub waiting: usize,
     /// When the last connect began, and when it was over.
     pub connect_ns: u64,
+    /// When TLS began, where there is any.
+    pub secure_ns: u64,
     pub ready_ns: u64,
     /// Answers in this window.
     pub answers: u64,
@@ -64,6 +68,7 @@ impl<Stream> Connection<Stream> {
             written: 0,
             waiting: 0,
             connect_ns: now_ns,
+            secure_ns: now_ns,
             ready_ns: now_ns,
             answers: 0,
             on_socket: 0,

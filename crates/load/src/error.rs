@@ -1,6 +1,8 @@
 //! Why a run could not be done at all. What goes wrong with a single answer is data (`ErrorKind`).
 
-use std::{io, net::SocketAddr};
+use std::{io, path::PathBuf};
+
+use crate::plan::Address;
 
 /// One variant a fault; each message says what happened, to which thing, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -10,16 +12,27 @@ pub enum Error {
     Url { url: String, reason: &'static str },
     #[error("{url:?} is no URL: it must begin with http://{}", meant(url))]
     Scheme { url: String },
-    #[error("{url:?}: https is not supported yet; load the plain http port of the server")]
-    Https { url: String },
     #[error("cannot resolve {host:?}: {source}; check the name, or give an address")]
     Resolve { host: String, source: io::Error },
     #[error(
         "{address} refused the connection: no server listens there; start it or check the port"
     )]
-    Refused { address: SocketAddr },
+    Refused { address: Address },
     #[error("cannot connect to {address}: {source}")]
-    Connect { address: SocketAddr, source: io::Error },
+    Connect { address: Address, source: io::Error },
+    #[error("no TLS with {address}: {reason}{}", tls_hint(reason))]
+    Handshake { address: Address, reason: String },
+    #[error("TLS cannot be set up: {reason}")]
+    Tls { reason: String },
+    #[error("{host:?} is no name that a certificate can have")]
+    TlsName { host: String },
+    #[error("{} cannot be used for TLS: {reason}", file.display())]
+    TlsFile { file: PathBuf, reason: String },
+    #[error(
+        "no local port is left for another connection to {address}: wait a minute, give more \
+         --source-address, or widen net.ipv4.ip_local_port_range"
+    )]
+    Ports { address: Address },
     #[error(
         "{wanted} open files are needed for that many connections, but the limit is {limit}; \
          raise it (ulimit -n {wanted}) or use fewer connections"
@@ -43,7 +56,8 @@ impl Error {
             self,
             Self::Url { .. }
                 | Self::Scheme { .. }
-                | Self::Https { .. }
+                | Self::TlsName { .. }
+                | Self::TlsFile { .. }
                 | Self::Request { .. }
                 | Self::Plan { .. }
         )
@@ -54,4 +68,15 @@ impl Error {
 fn meant(url: &str) -> String {
     let plain = url.bytes().all(|byte| byte.is_ascii_graphic()) && !url.starts_with(['/', '-']);
     if plain && !url.is_empty() { format!("; did you mean http://{url} ?") } else { String::new() }
+}
+
+/// What to do about a handshake that failed.
+fn tls_hint(reason: &str) -> &'static str {
+    if reason.contains("certificate") {
+        "; trust its issuer with --cacert FILE, or any certificate with --insecure"
+    } else if reason.contains("corrupt message") || reason.contains("InvalidContentType") {
+        "; is this a port for plain http?"
+    } else {
+        ""
+    }
 }

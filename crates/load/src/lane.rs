@@ -8,6 +8,8 @@
 
 mod wire;
 
+pub use wire::route;
+
 use std::{io, time::Duration};
 
 use crate::{
@@ -65,7 +67,7 @@ pub struct Lane<'a, W> {
 }
 
 impl<'a, W: World> Lane<'a, W> {
-    pub fn new(plan: &'a Plan, request: &[u8], world: W, left: Option<u64>) -> Self {
+    pub fn new(plan: &'a Plan, request: &[u8], route: Route, world: W, left: Option<u64>) -> Self {
         Self {
             plan,
             now_ns: world.now_ns(),
@@ -83,7 +85,7 @@ impl<'a, W: World> Lane<'a, W> {
             batch: request.repeat(plan.depth as usize),
             request_bytes: request.len(),
             depth: plan.depth as usize,
-            route: wire::route(plan, request),
+            route,
             heads: Heads::new(&plan.method),
             last_body: 0,
             anyone_established: false,
@@ -129,12 +131,17 @@ impl<'a, W: World> Lane<'a, W> {
     /// Begins the request that is due on the connection that waited for it.
     pub fn start_due(&mut self, connection: &mut Connection<W::Stream>, due: Due) {
         let Due { planned_ns, free_ns, .. } = due;
-        let was_free = free_ns <= planned_ns && connection.phase == Phase::Open;
+        let is_usable = connection.phase == Phase::Open || !self.plan.keepalive;
+        let was_free = free_ns <= planned_ns && is_usable;
         connection.waiting -= 1;
         self.start(connection, planned_ns);
         self.flush(connection);
-        let written_ns = connection.flights.back().map(|exchange| exchange.written_ns);
-        match written_ns.filter(|_| was_free) {
+        // Where each request has a connection of its own, it begins with the connect.
+        let begun_ns = connection.flights.back().map(|exchange| match self.plan.keepalive {
+            true => exchange.written_ns,
+            false => connection.connect_ns,
+        });
+        match begun_ns.filter(|_| was_free) {
             Some(ns) => self.tally.open.lag.record_ns(ns.saturating_sub(planned_ns)),
             None => self.tally.open.queued += u64::from(!was_free),
         }
@@ -228,7 +235,9 @@ impl<'a, W: World> Lane<'a, W> {
         // A server may answer before it has read the whole request: the rest would be taken for
         // the next one.
         let has_written = connection.pending <= connection.flights.len();
-        let kept = reusable && self.plan.keepalive && has_written;
+        let is_worn =
+            self.plan.answers_per_connection.is_some_and(|n| connection.on_socket + 1 >= n);
+        let kept = reusable && self.plan.keepalive && has_written && !is_worn;
         connection.pending = connection.pending.min(connection.flights.len());
         match self.open {
             None => self.tally.answered(connection.status, &exchange, self.now_ns),

@@ -26,6 +26,7 @@ mod sim;
 mod socket;
 mod tally;
 mod timeline;
+mod tls;
 mod url;
 mod verdict;
 mod worker;
@@ -37,10 +38,11 @@ pub use exchange::{Exchange, Record};
 pub use null_server::{NullServer, measure_ceiling, null_server};
 pub use open::OpenTally;
 pub use outcome::{BadBody, ErrorKind, Latency, Outcome};
-pub use plan::{ExpectedBody, Pace, Plan, Stop, Target};
+pub use plan::{Address, ExpectedBody, Pace, Plan, Stop, Target, Version};
 pub use run::{Progress, check_connections, run};
 pub use schedule::{Arrivals, Stage};
 pub use timeline::Interval;
+pub use tls::Trust;
 pub use verdict::{Verdict as ClientVerdict, client_limited};
 
 /// The sans-I/O protocol core: bytes in, events out.

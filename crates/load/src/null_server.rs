@@ -61,7 +61,7 @@ impl NullServer {
 
     #[must_use]
     pub fn target(&self) -> Target {
-        Target { address: self.address, host: self.address.to_string(), path: "/".to_owned() }
+        Target::at(self.address, "/")
     }
 }
 

@@ -11,6 +11,8 @@ pub type Latency = drom_stats::Latency;
 #[non_exhaustive]
 pub enum ErrorKind {
     Connect,
+    /// The TLS handshake, or what came after it.
+    Tls,
     Timeout,
     /// Closed or reset before the answer was complete.
     Closed,
@@ -23,8 +25,9 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Connect,
+        Self::Tls,
         Self::Timeout,
         Self::Closed,
         Self::Protocol,
@@ -38,6 +41,7 @@ impl ErrorKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Connect => "connect",
+            Self::Tls => "tls",
             Self::Timeout => "timeout",
             Self::Closed => "closed",
             Self::Protocol => "protocol",
@@ -98,6 +102,8 @@ pub struct Outcome {
     pub open: Option<crate::open::OpenTally>,
     /// From the start of a connect to the connection, where it succeeded.
     pub connect: Latency,
+    /// TLS handshakes that succeeded.
+    pub tls: Latency,
     /// Connections that were established at least once.
     pub connected: u32,
     /// Connects in the window beyond the first of each connection.

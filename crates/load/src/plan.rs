@@ -1,7 +1,9 @@
 //! What to do: the whole of a closed-loop run, resolved (addresses looked up, body read).
 
 use std::{
+    fmt,
     net::{IpAddr, SocketAddr},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -9,16 +11,68 @@ use crate::{
     error::Error,
     exchange::Record,
     schedule::{Arrivals, Stage},
+    tls::Trust,
 };
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
 
 /// Where requests go.
 #[derive(Clone, Debug)]
 pub struct Target {
-    pub address: SocketAddr,
+    pub address: Address,
+    /// Over TLS.
+    pub secure: bool,
     /// The `Host` header's value.
     pub host: String,
     /// Path and query as they stand in the request line.
     pub path: String,
+    /// How long the resolver took, where it was asked.
+    pub lookup: Option<Duration>,
+}
+
+impl Target {
+    /// Plain HTTP to an address, under the name of that address.
+    #[must_use]
+    pub fn at(address: SocketAddr, path: &str) -> Self {
+        let host = address.to_string();
+        Self { address: address.into(), secure: false, host, path: path.to_owned(), lookup: None }
+    }
+
+    /// The host without its port: the name in a certificate.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self.host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((inner, _)) => inner,
+            None => self.host.split(':').next().unwrap_or(&self.host),
+        }
+    }
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Self {
+        Self::Tcp(address)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// The words of a request line and of the framing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    Http10,
+    Http11,
 }
 
 /// When a run ends.
@@ -73,7 +127,13 @@ pub struct Plan {
     pub method: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
+    pub version: Version,
     pub keepalive: bool,
+    /// After so many answers a connection is closed and made anew.
+    pub answers_per_connection: Option<u64>,
+    pub trust: Trust,
+    /// Connections come from these addresses in turn; none: from where the system likes.
+    pub sources: Vec<IpAddr>,
     /// Longest wait for a whole answer, connect included.
     pub timeout: Duration,
     /// When given, every body must be like this, else the answer is `BadBody`.
@@ -85,8 +145,6 @@ pub struct Plan {
     pub raw_request: Option<Vec<u8>>,
     /// Which failed request ends the run.
     pub ends_with: Option<fn(&Record) -> bool>,
-    /// Where connections come from.
-    pub source: Option<IpAddr>,
     /// Size of each socket's send and receive buffer.
     pub buffer_bytes: Option<usize>,
 }
@@ -106,13 +164,16 @@ impl Plan {
             method: "GET".to_owned(),
             headers: Vec::new(),
             body: Vec::new(),
+            version: Version::Http11,
             keepalive: true,
+            answers_per_connection: None,
+            trust: Trust::default(),
+            sources: Vec::new(),
             timeout: Duration::from_secs(10),
             expect_body: None,
             records_max: 0,
             raw_request: None,
             ends_with: None,
-            source: None,
             buffer_bytes: None,
         }
     }
@@ -143,6 +204,8 @@ impl Plan {
             "at least one request at a time is needed"
         } else if self.depth > 1 && !self.keepalive {
             "requests cannot be pipelined on connections that carry one each"
+        } else if self.answers_per_connection == Some(0) {
+            "a connection needs room for at least one answer"
         } else if self.threads > self.connections {
             "there are more threads than connections; each thread needs a connection of its own"
         } else if self.timeout.is_zero() {

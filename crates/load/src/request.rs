@@ -1,7 +1,10 @@
 //! The request's bytes, built once per run. Pure. What would change the framing is refused here, so
 //! that the loop can send the same bytes again and again without a look at them.
 
-use crate::{error::Error, plan::Plan};
+use crate::{
+    error::Error,
+    plan::{Plan, Version},
+};
 
 /// The bytes of the plan's request.
 pub fn build(plan: &Plan) -> Result<Vec<u8>, Error> {
@@ -14,15 +17,24 @@ pub fn build(plan: &Plan) -> Result<Vec<u8>, Error> {
     if !plan.target.path.starts_with(['/', '*']) || !plan.target.path.bytes().all(is_visible) {
         return refuse(format!("{:?} is not a path; percent-encode it", plan.target.path));
     }
-    let mut bytes = format!("{} {} HTTP/1.1\r\n", plan.method, plan.target.path).into_bytes();
+    let version = match plan.version {
+        Version::Http10 => "HTTP/1.0",
+        Version::Http11 => "HTTP/1.1",
+    };
+    let mut bytes = format!("{} {} {version}\r\n", plan.method, plan.target.path).into_bytes();
     if !has(plan, "host") {
         put(&mut bytes, "Host", &plan.target.host)?;
     }
     for (name, value) in &plan.headers {
         put(&mut bytes, name, value)?;
     }
-    if !plan.keepalive && !has(plan, "connection") {
-        put(&mut bytes, "Connection", "close")?;
+    let connection = match (plan.version, plan.keepalive) {
+        (Version::Http10, true) => Some("keep-alive"),
+        (Version::Http11, false) => Some("close"),
+        _ => None,
+    };
+    if let Some(connection) = connection.filter(|_| !has(plan, "connection")) {
+        put(&mut bytes, "Connection", connection)?;
     }
     if !plan.body.is_empty() || matches!(&*plan.method, "POST" | "PUT" | "PATCH") {
         put(&mut bytes, "Content-Length", &plan.body.len().to_string())?;
@@ -94,7 +106,7 @@ mod tests {
 
     fn plan() -> Plan {
         let address = "127.0.0.1:80".parse().expect("an address");
-        Plan::get(Target { address, host: "a.example".to_owned(), path: "/x?y".to_owned() })
+        Plan::get(Target { host: "a.example".to_owned(), ..Target::at(address, "/x?y") })
     }
 
     #[test]

@@ -14,6 +14,7 @@ use drom_observe::clock::monotonic_ns;
 use crate::{
     connection::to_ns,
     error::Error,
+    lane,
     outcome::Outcome,
     pace::{self, Mark},
     plan::{Plan, Stop},
@@ -55,6 +56,7 @@ pub fn run(
 ) -> Result<Outcome, Error> {
     plan.check()?;
     let request = request::build(plan)?;
+    let route = lane::route(plan, &request)?;
     let connections = plan.connections_used();
     ensure_descriptors(descriptors(connections))?;
     let threads = plan.threads.min(connections);
@@ -69,6 +71,7 @@ pub fn run(
         .map(|(at, spare)| Orders {
             plan,
             request: &request,
+            route: &route,
             connections: share(u64::from(connections), threads, at) as u32,
             quota: quota(plan, threads, at),
             schedule: schedule(plan, threads, at),

@@ -1,16 +1,33 @@
-//! Sockets of the kernel: how a connection is asked for, read and written. Non-blocking, TCP.
+//! Sockets of the kernel: how a connection is asked for, read and written. Non-blocking; TCP or
+//! Unix, plain or secured.
 //!
 //! Knows nothing of HTTP. Descriptors are counted here, too: the limit is met before a run.
 
 use std::{
     io::{self, Read, Write},
     net::{IpAddr, SocketAddr},
+    os::fd::AsRawFd,
 };
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use crate::{
+    plan::Address,
+    tls::{Security, TlsStream},
+};
 
 /// A way for bytes, readiness reported elsewhere.
 pub trait Transport: Read + Write {
+    /// Goes on with what comes before the first request; whether that is over.
+    fn settle(&mut self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    /// Writes what an earlier write has left behind.
+    fn push(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Throws away up to `max` bytes that have come, uncopied; `None` where that is not possible.
     fn skip(&mut self, max: usize) -> Option<io::Result<usize>>;
 
@@ -19,31 +36,81 @@ pub trait Transport: Read + Write {
 }
 
 /// How connections are made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Route {
-    pub address: SocketAddr,
+    pub address: Address,
+    pub security: Option<Security>,
+    /// Connections come from these addresses in turn; from where the system likes when there is
+    /// none.
+    pub sources: Vec<IpAddr>,
     /// Requests are so small, and the connection lives so long, that it pays to ask for the
     /// cheapest congestion control.
     pub one_segment: bool,
-    /// The address to bind to, any port of it.
-    pub source: Option<IpAddr>,
     pub buffer_bytes: Option<usize>,
 }
 
-impl Transport for Socket {
+/// A connection's way for bytes.
+#[derive(Debug)]
+pub enum Stream {
+    Tcp(Socket),
+    Unix(Socket),
+    Tls(TlsStream),
+}
+
+impl Stream {
+    pub fn socket(&self) -> &Socket {
+        match self {
+            Self::Tcp(socket) | Self::Unix(socket) => socket,
+            Self::Tls(stream) => &stream.socket,
+        }
+    }
+}
+
+impl Transport for Stream {
+    fn settle(&mut self) -> io::Result<bool> {
+        if let Self::Tls(stream) = self { stream.settle() } else { Ok(true) }
+    }
+
+    fn push(&mut self) -> io::Result<()> {
+        if let Self::Tls(stream) = self { stream.push() } else { Ok(()) }
+    }
+
     fn skip(&mut self, max: usize) -> Option<io::Result<usize>> {
-        Some(skip(self, max))
+        if let Self::Tcp(socket) = self { Some(skip(socket, max)) } else { None }
     }
 
     #[inline]
     fn is_drained_by_short_reads(&self) -> bool {
-        true
+        !matches!(self, Self::Tls(_))
+    }
+}
+
+impl Read for Stream {
+    #[inline]
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) | Self::Unix(socket) => socket.read(into),
+            Self::Tls(stream) => stream.read(into),
+        }
+    }
+}
+
+impl Write for Stream {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) | Self::Unix(socket) => socket.write(bytes),
+            Self::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
 /// TCP drops what it is asked to truncate (tcp(7)): the bytes of a large body need no copy.
 fn skip(socket: &Socket, max: usize) -> io::Result<usize> {
-    use std::os::fd::AsRawFd;
     let none = std::ptr::null_mut();
     // SAFETY: with MSG_TRUNC a TCP socket writes nothing into the buffer (tcp(7)), which is null;
     // the descriptor is borrowed from its owner.
@@ -51,28 +118,58 @@ fn skip(socket: &Socket, max: usize) -> io::Result<usize> {
     usize::try_from(got).map_err(|_| io::Error::last_os_error())
 }
 
-/// A socket whose connect is under way.
-pub fn connect(route: &Route) -> io::Result<Socket> {
+/// A connection that is under way; `number` is one more each time.
+pub fn connect(route: &Route, number: usize) -> io::Result<Stream> {
     let kind = Type::STREAM.nonblocking().cloexec();
-    let domain = Domain::for_address(route.address);
-    let socket = Socket::new(domain, kind, Some(Protocol::TCP))?;
+    let address = match &route.address {
+        Address::Tcp(address) => *address,
+        Address::Unix(path) => {
+            let socket = Socket::new(Domain::UNIX, kind, None)?;
+            begin(&socket, &SockAddr::unix(path)?)?;
+            return match &route.security {
+                None => Ok(Stream::Unix(socket)),
+                Some(security) => TlsStream::new(socket, security).map(Stream::Tls),
+            };
+        }
+    };
+    let socket = Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP))?;
     socket.set_tcp_nodelay(true)?;
+    if !route.sources.is_empty() {
+        bind(&socket, route.sources[number % route.sources.len()])?;
+    }
     if route.one_segment {
         // One segment in flight is never held back, yet BBR's model costs 3 % of the client's CPU
         // time on loopback. Where it is not allowed the system's own choice stays.
         let _ = socket.set_tcp_congestion(b"reno");
     }
-    if let Some(source) = route.source {
-        socket.bind(&SocketAddr::new(source, 0).into())?;
-    }
     if let Some(bytes) = route.buffer_bytes {
         socket.set_send_buffer_size(bytes)?;
         socket.set_recv_buffer_size(bytes)?;
     }
-    match socket.connect(&route.address.into()) {
-        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
-        _ => Ok(socket),
+    begin(&socket, &address.into())?;
+    match &route.security {
+        None => Ok(Stream::Tcp(socket)),
+        Some(security) => TlsStream::new(socket, security).map(Stream::Tls),
     }
+}
+
+fn begin(socket: &Socket, address: &SockAddr) -> io::Result<()> {
+    match socket.connect(address) {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The port is chosen at the connect, so that each source has all ports for each server.
+fn bind(socket: &Socket, source: IpAddr) -> io::Result<()> {
+    let (on, level) = (1 as libc::c_int, libc::IPPROTO_IP);
+    let length = size_of_val(&on) as libc::socklen_t;
+    // SAFETY: the option's value lives through the call and has the length that is told.
+    unsafe {
+        let option = libc::IP_BIND_ADDRESS_NO_PORT;
+        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), length);
+    }
+    socket.bind(&SocketAddr::new(source, 0).into())
 }
 
 /// Whether `wanted` descriptors are within the hard limit.

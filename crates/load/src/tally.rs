@@ -49,6 +49,8 @@ pub struct Times {
     /// From the begin of a request to its error.
     pub error: Latency,
     pub connect: Latency,
+    /// The TLS handshake, after the connect.
+    pub tls: Latency,
     /// From the write to the first bytes of the answer, and from those to the last.
     pub first_byte: Latency,
     pub transfer: Latency,
@@ -146,6 +148,7 @@ impl Tally {
         outcome.latency = times.latency;
         outcome.error_latency = times.error;
         outcome.connect = times.connect;
+        outcome.tls = times.tls;
         outcome.first_byte = times.first_byte;
         outcome.transfer = times.transfer;
         outcome.whole = times.whole;
@@ -196,14 +199,14 @@ impl Default for Counts {
 }
 
 impl Times {
-    fn each(&self) -> [&Latency; 6] {
-        let Self { latency, error, connect, first_byte, transfer, whole } = self;
-        [latency, error, connect, first_byte, transfer, whole]
+    fn each(&self) -> [&Latency; 7] {
+        let Self { latency, error, connect, tls, first_byte, transfer, whole } = self;
+        [latency, error, connect, tls, first_byte, transfer, whole]
     }
 
-    fn each_mut(&mut self) -> [&mut Latency; 6] {
-        let Self { latency, error, connect, first_byte, transfer, whole } = self;
-        [latency, error, connect, first_byte, transfer, whole]
+    fn each_mut(&mut self) -> [&mut Latency; 7] {
+        let Self { latency, error, connect, tls, first_byte, transfer, whole } = self;
+        [latency, error, connect, tls, first_byte, transfer, whole]
     }
 }
 

@@ -1,13 +1,18 @@
 //! From a URL as typed to a `Target`: parsing is pure, `Target::resolve` asks the resolver.
 //!
-//! Deliberately small: http only, no user names, no percent-encoding on the user's behalf.
+//! Deliberately small: no user names, no percent-encoding on the user's behalf.
 
 use std::{
     net::{SocketAddr, TcpStream, ToSocketAddrs},
     time::Duration,
 };
 
-use crate::{error::Error, plan::Target};
+use drom_observe::clock::monotonic_ns;
+
+use crate::{
+    error::Error,
+    plan::{Address, Target},
+};
 
 /// How long one of several addresses of a name may take to accept.
 const TRY_TIMEOUT: Duration = Duration::from_secs(3);
@@ -17,14 +22,30 @@ impl Target {
     /// ::1 and 127.0.0.1) gets the first one that accepts a connection.
     pub fn resolve(url: &str) -> Result<Self, Error> {
         let parts = Parts::parse(url)?;
+        let began_ns = monotonic_ns();
         let unresolved = |source| Error::Resolve { host: parts.host.to_owned(), source };
         let found = (parts.host, parts.port).to_socket_addrs().map_err(unresolved)?;
         let addresses: Vec<SocketAddr> = found.collect();
+        let lookup = Duration::from_nanos(monotonic_ns() - began_ns);
         let first = addresses.first().copied();
         let accepting = || addresses.iter().copied().find(accepts);
         let chosen = if addresses.len() > 1 { accepting().or(first) } else { first };
         let address = chosen.ok_or_else(|| unresolved(std::io::ErrorKind::NotFound.into()))?;
-        Ok(Self { address, host: parts.authority.to_owned(), path: parts.path })
+        // With several addresses the first that accepts is looked for: that is no lookup.
+        let is_name = parts.host.parse::<std::net::IpAddr>().is_err();
+        let mut target = parts.target(address.into());
+        target.lookup = is_name.then_some(lookup);
+        Ok(target)
+    }
+
+    /// The same for a server that is somewhere else than its name says.
+    pub fn at_address(url: &str, address: Address) -> Result<Self, Error> {
+        Ok(Parts::parse(url)?.target(address))
+    }
+
+    /// Host and port of `url`, to choose an address by.
+    pub fn place(url: &str) -> Result<(String, u16), Error> {
+        Parts::parse(url).map(|parts| (parts.host.to_owned(), parts.port))
     }
 }
 
@@ -34,6 +55,7 @@ fn accepts(address: &SocketAddr) -> bool {
 
 #[derive(Debug, PartialEq, Eq)]
 struct Parts<'a> {
+    secure: bool,
     authority: &'a str,
     host: &'a str,
     port: u16,
@@ -46,11 +68,9 @@ impl<'a> Parts<'a> {
         let Some((scheme, rest)) = url.split_once("://") else {
             return Err(Error::Scheme { url: url.to_owned() });
         };
-        if scheme.eq_ignore_ascii_case("https") {
-            return Err(Error::Https { url: url.to_owned() });
-        }
-        if !scheme.eq_ignore_ascii_case("http") {
-            return Err(bad("only http:// can be loaded"));
+        let secure = scheme.eq_ignore_ascii_case("https");
+        if !secure && !scheme.eq_ignore_ascii_case("http") {
+            return Err(bad("only http:// and https:// can be loaded"));
         }
         if !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(bad("spaces and non-ASCII characters must be percent-encoded"));
@@ -60,13 +80,18 @@ impl<'a> Parts<'a> {
         if authority.contains('@') {
             return Err(bad("user names in URLs are not supported; use -H 'Authorization: ...'"));
         }
-        let (host, port) = split_port(authority).map_err(bad)?;
+        let (host, port) = split_port(authority, if secure { 443 } else { 80 }).map_err(bad)?;
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Self { authority, host, port, path })
+        Ok(Self { secure, authority, host, port, path })
+    }
+
+    fn target(self, address: Address) -> Target {
+        let Self { secure, authority, path, .. } = self;
+        Target { address, secure, host: authority.to_owned(), path, lookup: None }
     }
 }
 
-fn split_port(authority: &str) -> Result<(&str, u16), &'static str> {
+fn split_port(authority: &str, usual: u16) -> Result<(&str, u16), &'static str> {
     let (host, port) = if let Some(inner) = authority.strip_prefix('[') {
         let (host, after) = inner.split_once(']').ok_or("the ] of an IPv6 address is missing")?;
         match (after.is_empty(), after.strip_prefix(':')) {
@@ -84,7 +109,7 @@ fn split_port(authority: &str) -> Result<(&str, u16), &'static str> {
         return Err("it names no host");
     }
     let port = match port {
-        None | Some("") => 80,
+        None | Some("") => usual,
         Some(port) => port
             .parse()
             .ok()
@@ -145,13 +170,13 @@ mod tests {
         {
             assert!(matches!(Parts::parse(url), Err(Error::Url { .. })), "{url}");
         }
-        assert!(matches!(Parts::parse("https://a/"), Err(Error::Https { .. })));
+        assert_eq!(parts("https://a/").2, 443);
     }
 
     #[test]
     fn an_address_needs_no_resolver() {
         let target = Target::resolve("http://127.0.0.1:9/x").expect("resolved");
-        assert_eq!(target.address, SocketAddr::from(([127, 0, 0, 1], 9)));
+        assert_eq!(target.address, SocketAddr::from(([127, 0, 0, 1], 9)).into());
         assert_eq!((&*target.host, &*target.path), ("127.0.0.1:9", "/x"));
     }
 }

@@ -25,6 +25,7 @@ use crate::{
     patience::{LOOK_NS_MAX, Patience},
     plan::{Plan, Stop},
     schedule::Schedule,
+    socket::Route,
     tally::Tally,
     timeline::{SLICE, Slice},
     world::{Kernel, World},
@@ -46,6 +47,7 @@ const REST_STEP: Duration = Duration::from_millis(2);
 pub struct Orders<'a> {
     pub plan: &'a Plan,
     pub request: &'a [u8],
+    pub route: &'a Route,
     pub connections: u32,
     pub quota: Option<u64>,
     /// This thread's part of an open loop, on a clock that begins at `start_ns`.
@@ -98,7 +100,8 @@ pub fn work(orders: &Orders<'_>) -> Result<Report, Error> {
 }
 
 fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
-    let mut lane = Lane::new(orders.plan, orders.request, world, orders.quota);
+    let route = orders.route.clone();
+    let mut lane = Lane::new(orders.plan, orders.request, route, world, orders.quota);
     lane.open = orders.schedule.clone().map(|schedule| Open::new(schedule, orders.start_ns));
     let now_ns = lane.now_ns;
     let connections = (0..orders.connections).map(|token| Connection::new(token, now_ns)).collect();

@@ -17,7 +17,7 @@ const LEAD: u64 = 5 * MS;
 
 fn plan(connections: u32, stop: Stop) -> Plan {
     let address = "127.0.0.1:80".parse().unwrap();
-    let target = Target { address, host: "x".to_owned(), path: "/".to_owned() };
+    let target = Target::at(address, "/");
     Plan { connections, stop, ..Plan::get(target) }
 }
 
@@ -44,6 +44,7 @@ fn run_pipelined(
     let orders = Orders {
         plan,
         request: &request,
+        route: &crate::lane::route(plan, &request).unwrap(),
         connections: plan.connections,
         quota,
         schedule: plan.pace.as_ref().map(|p| Schedule::new(p.arrivals, &p.stages, 0, 1)),

@@ -7,11 +7,10 @@
 use std::{io, time::Duration};
 
 use drom_observe::clock;
-use socket2::Socket;
 
 use crate::{
     poll::{Poll, Ready},
-    socket::{self, Route, Transport},
+    socket::{self, Route, Stream, Transport},
 };
 
 pub trait World {
@@ -36,30 +35,32 @@ pub trait World {
 /// The machine's clock, TCP over epoll.
 pub struct Kernel {
     poll: Poll,
+    connects: usize,
 }
 
 impl Kernel {
     pub fn new(reports_max: usize) -> io::Result<Self> {
-        Ok(Self { poll: Poll::new(reports_max)? })
+        Ok(Self { poll: Poll::new(reports_max)?, connects: 0 })
     }
 }
 
 impl World for Kernel {
-    type Stream = Socket;
+    type Stream = Stream;
 
     #[inline]
     fn now_ns(&self) -> u64 {
         clock::monotonic_ns()
     }
 
-    fn connect(&mut self, route: &Route, token: u32) -> io::Result<Socket> {
-        let stream = socket::connect(route)?;
-        self.poll.add(&stream, u64::from(token))?;
+    fn connect(&mut self, route: &Route, token: u32) -> io::Result<Stream> {
+        let stream = socket::connect(route, self.connects)?;
+        self.connects += 1;
+        self.poll.add(stream.socket(), u64::from(token))?;
         Ok(stream)
     }
 
-    fn connect_error(&self, stream: &Socket) -> Option<io::Error> {
-        stream.take_error().unwrap_or_else(Some)
+    fn connect_error(&self, stream: &Stream) -> Option<io::Error> {
+        stream.socket().take_error().unwrap_or_else(Some)
     }
 
     #[inline]

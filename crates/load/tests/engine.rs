@@ -36,7 +36,7 @@ struct Scripted {
 fn scripted(script: impl Fn(u64, &mut TcpStream) -> Then + Send + Sync + 'static) -> Scripted {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
-    let target = Target { address, host: address.to_string(), path: "/".to_owned() };
+    let target = Target::at(address, "/");
     let (requests, connections) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let scripted =
         Scripted { target, requests: Arc::clone(&requests), connections: Arc::clone(&connections) };
@@ -326,7 +326,7 @@ fn a_port_without_server_is_an_error_not_a_measurement() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     drop(listener);
-    let target = Target { address, host: "x".to_owned(), path: "/".to_owned() };
+    let target = Target { host: "x".to_owned(), ..Target::at(address, "/") };
     for threads in [1, 2] {
         let plan = Plan { threads, ..plan(&target, 4, 10) };
         let error = run(&plan, &AtomicBool::new(false), &mut |_| {}).expect_err("refused");
@@ -345,7 +345,7 @@ fn a_server_that_goes_away_is_measured() {
         say(&mut stream, OK);
         stream.shutdown(Shutdown::Both)
     });
-    let target = Target { address, host: "x".to_owned(), path: "/".to_owned() };
+    let target = Target { host: "x".to_owned(), ..Target::at(address, "/") };
     let outcome = go(&plan(&target, 1, 10));
     assert_eq!((outcome.sent, outcome.ok, outcome.failed), (10, 1, 9));
     assert!(outcome.errors[&ErrorKind::Connect] >= 8);

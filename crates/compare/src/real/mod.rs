@@ -140,7 +140,7 @@ const CEILING_TRIALS: usize = 3;
 impl Load for RealWorld {
     fn slice(&mut self, order: &Order<'_>, stop: &AtomicBool) -> Result<Outcome, String> {
         let address = self.server(order.server).address();
-        let target = Target { address, host: host(address), path: order.request.path.clone() };
+        let target = Target { host: host(address), ..Target::at(address, &order.request.path) };
         let plan = drom_load::Plan {
             warmup: order.settle,
             method: order.request.method.clone(),

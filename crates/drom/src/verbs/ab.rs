@@ -15,7 +15,7 @@ use drom_classics::{
     Refusal,
     ab::{self, Asked, Figures, Options},
 };
-use drom_load::{Error, ErrorKind, Outcome, Plan, Record, Stop, Target};
+use drom_load::{Address, Error, ErrorKind, Outcome, Plan, Record, Stop, Target};
 
 use super::classic::{self, code_of, said};
 use crate::say;
@@ -98,7 +98,7 @@ fn plan(options: &Options, request: Vec<u8>) -> Result<Plan, Refusal> {
         records_max: usize::try_from(options.requests).unwrap_or(usize::MAX),
         raw_request: Some(request),
         ends_with: Some(ab::ends_run(options.goes_on)),
-        source: source(options, &target)?,
+        sources: source(options, &target)?.into_iter().collect(),
         buffer_bytes: options.buffer_bytes,
         ..Plan::get(Target { path: url.path.clone(), ..target })
     })
@@ -106,7 +106,8 @@ fn plan(options: &Options, request: Vec<u8>) -> Result<Plan, Refusal> {
 
 fn source(options: &Options, target: &Target) -> Result<Option<IpAddr>, Refusal> {
     let Some(name) = &options.bind else { return Ok(None) };
-    let wanted = |ip: &IpAddr| ip.is_ipv4() == target.address.is_ipv4();
+    let is_v4 = matches!(&target.address, Address::Tcp(address) if address.is_ipv4());
+    let wanted = |ip: &IpAddr| ip.is_ipv4() == is_v4;
     let found = (&**name, 0).to_socket_addrs().ok();
     let source = found.and_then(|mut all| all.find(|address| wanted(&address.ip())));
     let what = || format!("ab: -B {name}: that is no address of ours to bind to\n");

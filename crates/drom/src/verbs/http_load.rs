@@ -100,7 +100,7 @@ fn plan(options: &Options, url: &Url) -> Result<Plan, Refusal> {
         timeout: options.timeout,
         records_max: usize::MAX,
         raw_request: Some(http_load::request(options, url)),
-        source: source(options)?,
+        sources: source(options)?.into_iter().collect(),
         ..Plan::get(Target { path: url.path.clone(), ..target })
     })
 }

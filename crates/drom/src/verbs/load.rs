@@ -9,16 +9,18 @@ mod interrupt;
 mod json;
 mod pace;
 mod progress;
+mod request;
 mod text;
+mod transport;
 
-use std::{path::PathBuf, sync::atomic::AtomicBool, time::Duration};
+use std::{sync::atomic::AtomicBool, time::Duration};
 
-use drom_load::{Error, Outcome, Plan, Stage, Stop, Target};
+use drom_load::{Error, Outcome, Plan, Stage, Stop};
 
 use crate::{exit::Exit, say};
 use checks::Check;
 
-/// Load an HTTP server over HTTP/1.1: a closed loop, or requests at a rate.
+/// Load a web server: a closed loop, or requests at a rate.
 ///
 /// In a closed loop every connection sends its next request when the answer to the last one is
 /// complete. With --rate requests begin at their times whatever has become of those before, and
@@ -59,24 +61,10 @@ pub struct Args {
     /// For the random arrivals of an earlier run once more
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// A header of the request; can be repeated
-    #[arg(short = 'H', long = "header", value_parser = parse_header, value_name = "K: V")]
-    headers: Vec<(String, String)>,
-    /// Request method [default: GET; POST when there is data]
-    #[arg(short, long)]
-    method: Option<String>,
-    /// Request body, as a form unless -H says another Content-Type
-    #[arg(long, value_name = "STR", conflicts_with = "data_file")]
-    data: Option<String>,
-    /// File with the request body
-    #[arg(long, value_name = "FILE")]
-    data_file: Option<PathBuf>,
-    /// Keep connections, which is the default (ab's habit)
-    #[arg(short, long, conflicts_with = "no_keepalive")]
-    keepalive: bool,
-    /// A connection for each request; latency then begins with the connect
-    #[arg(long)]
-    no_keepalive: bool,
+    #[command(flatten)]
+    request: request::Request,
+    #[command(flatten)]
+    transport: transport::Transport,
     /// Pipeline: write so many requests on a connection, and the next when all are answered
     #[arg(long, default_value = "1", value_parser = count::parse::<u32>, value_name = "N")]
     #[arg(allow_hyphen_values = true, conflicts_with = "no_keepalive")]
@@ -108,11 +96,9 @@ Exit status: 0 measured; 1 could not be measured (no server, or no answer at all
 URL; 3 measured, but the client was the limit; 6 measured, but another self-check failed; 130
 stopped by Ctrl-C, what was measured so far is printed. Every figure is defined in docs/load.md.";
 
-const FORM: &str = "application/x-www-form-urlencoded";
-
-pub fn run(args: Args) -> Exit {
-    match measure(&args) {
-        Ok((plan, outcome)) => report(&args, &plan, &outcome),
+pub fn run(args: &Args) -> Exit {
+    match measure(args) {
+        Ok((plan, outcome)) => report(args, &plan, &outcome),
         Err(Failure { message, exit }) => {
             say::line(format!("drom load: {message}"));
             exit
@@ -143,17 +129,9 @@ fn measure(args: &Args) -> Result<(Plan, Outcome), Failure> {
 }
 
 fn plan(args: &Args) -> Result<Plan, Failure> {
-    let body = body(args)?;
-    let with_body = args.data.is_some() || args.data_file.is_some();
-    let default_method = if with_body { "POST" } else { "GET" };
-    let mut headers = args.headers.clone();
-    let typed = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-    if with_body && !typed {
-        headers.push(("Content-Type".to_owned(), FORM.to_owned()));
-    }
     let duration = args.duration.unwrap_or(Duration::from_secs(10));
     let pace = pace(args, duration);
-    Ok(Plan {
+    let plan = Plan {
         connections: args.connections,
         depth: args.pipeline,
         threads: args.threads,
@@ -164,13 +142,10 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         },
         pace,
         warmup: args.warmup,
-        method: args.method.clone().unwrap_or_else(|| default_method.to_owned()),
-        headers,
-        body,
-        keepalive: !args.no_keepalive && !closes(&args.headers),
         timeout: args.timeout,
-        ..Plan::get(Target::resolve(&args.url)?)
-    })
+        ..Plan::get(args.transport.target(&args.url)?)
+    };
+    Ok(args.transport.apply(args.request.apply(plan)?))
 }
 
 fn pace(args: &Args, duration: Duration) -> Option<drom_load::Pace> {
@@ -183,22 +158,6 @@ fn pace(args: &Args, duration: Duration) -> Option<drom_load::Pace> {
         requests: args.requests,
     };
     written.pace()
-}
-
-/// A header that ends every connection after its answer, whatever the flags say.
-fn closes(headers: &[(String, String)]) -> bool {
-    let mut values = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("connection"));
-    values.any(|(_, value)| value.split(',').any(|word| word.trim().eq_ignore_ascii_case("close")))
-}
-
-fn body(args: &Args) -> Result<Vec<u8>, Failure> {
-    let Some(file) = &args.data_file else {
-        return Ok(args.data.clone().unwrap_or_default().into_bytes());
-    };
-    std::fs::read(file).map_err(|error| Failure {
-        message: format!("cannot read the data file {}: {error}", file.display()),
-        exit: Exit::Usage,
-    })
 }
 
 /// The report for people of a run that an old tool's words asked for.
@@ -256,9 +215,4 @@ fn exit(outcome: &Outcome, checks: &[Check]) -> Exit {
     } else {
         Exit::Done
     }
-}
-
-fn parse_header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("a header looks like 'Name: value'")?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }

@@ -1,4 +1,5 @@
 //! `drom load` as a command, a server that answers at once, and the JSON that comes of it.
+#![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::process::{Command, Output, Stdio};
 

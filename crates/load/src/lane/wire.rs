@@ -21,10 +21,18 @@ const SKIP_BYTES_MIN: u64 = 16 * 1024;
 /// Most heads are shorter.
 const HEAD_ROOM: usize = 1_024;
 
-pub fn route(plan: &Plan, request: &[u8]) -> Route {
+/// How the connections of `plan` are made.
+pub fn route(plan: &Plan, request: &[u8]) -> Result<Route, Error> {
     let one_segment = plan.keepalive && request.len() <= SEGMENT_BYTES;
-    let Plan { source, buffer_bytes, .. } = *plan;
-    Route { address: plan.target.address, one_segment, source, buffer_bytes }
+    let target = &plan.target;
+    let security = target.secure.then(|| plan.trust.security(target.name(), &["http/1.1"]));
+    Ok(Route {
+        address: target.address.clone(),
+        security: security.transpose()?,
+        sources: plan.sources.clone(),
+        one_segment,
+        buffer_bytes: plan.buffer_bytes,
+    })
 }
 
 impl<W: World> Lane<'_, W> {
@@ -38,10 +46,11 @@ impl<W: World> Lane<'_, W> {
     ) {
         match connection.phase {
             Phase::Connecting => self.connected(connection, ready),
+            Phase::Securing => self.secure(connection),
             Phase::Open if ready.readable && connection.flights.is_empty() => {
-                return self.disturbed(connection);
+                return self.listen(connection, buffer);
             }
-            Phase::Open if ready.writable && connection.pending > 0 => self.flush(connection),
+            Phase::Open if ready.writable => self.go_on_writing(connection),
             _ => {}
         }
         if ready.readable {
@@ -70,11 +79,58 @@ impl<W: World> Lane<'_, W> {
         if ready.writable {
             self.now_ns = self.world.now_ns();
             self.tally.times.connect.record_ns(self.now_ns.saturating_sub(connection.connect_ns));
-            connection.established = true;
-            self.anyone_established = true;
-            connection.phase = Phase::Open;
-            connection.ready_ns = self.now_ns;
-            self.refill(connection);
+            connection.secure_ns = self.now_ns;
+            connection.phase = Phase::Securing;
+            self.secure(connection);
+        }
+    }
+
+    /// Goes on with the handshake, if there is one; then requests can be written.
+    fn secure(&mut self, connection: &mut Connection<W::Stream>) {
+        let Some(stream) = &mut connection.stream else { return };
+        match stream.settle() {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return self.handshake_failed(connection, &error),
+        }
+        if self.route.security.is_some() {
+            self.now_ns = self.world.now_ns();
+            self.tally.times.tls.record_ns(self.now_ns.saturating_sub(connection.secure_ns));
+        }
+        connection.established = true;
+        self.anyone_established = true;
+        connection.phase = Phase::Open;
+        connection.ready_ns = self.now_ns;
+        self.refill(connection);
+    }
+
+    fn handshake_failed(&mut self, connection: &mut Connection<W::Stream>, error: &io::Error) {
+        if !self.anyone_established {
+            let reason = match error.kind() {
+                io::ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
+                _ => error.to_string(),
+            };
+            let address = self.route.address.clone();
+            self.fatal = Some(Error::Handshake { address, reason });
+        }
+        self.unreachable(connection, ErrorKind::Tls);
+    }
+
+    /// The socket takes bytes again.
+    fn go_on_writing(&mut self, connection: &mut Connection<W::Stream>) {
+        let Some(stream) = &mut connection.stream else { return };
+        match stream.push() {
+            Ok(()) => self.flush(connection),
+            Err(error) => self.fail_by(connection, write_error(&error), &error),
+        }
+    }
+
+    /// Something has come on a connection that waits for nothing: its end, or words of TLS.
+    fn listen(&mut self, connection: &mut Connection<W::Stream>, buffer: &mut [u8]) {
+        let Some(stream) = &mut connection.stream else { return };
+        match stream.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            _ => self.disturbed(connection),
         }
     }
 
@@ -82,22 +138,30 @@ impl<W: World> Lane<'_, W> {
         if let Some(fatal) = self.judge_connect(&error) {
             self.fatal = Some(fatal);
         }
+        self.os_error = error.raw_os_error();
+        self.unreachable(connection, ErrorKind::Connect);
+        self.os_error = None;
+    }
+
+    /// There is no connection for the requests that wait for one.
+    fn unreachable(&mut self, connection: &mut Connection<W::Stream>, kind: ErrorKind) {
         if connection.flights.is_empty() {
             return self.rest_unconnected(connection);
         }
-        self.fail_by(connection, ErrorKind::Connect, &error);
+        self.fail(connection, kind);
         let until_ns = self.now_ns + to_ns(REST_AFTER_CONNECT_ERROR);
         connection.phase = Phase::Resting { until_ns };
     }
 
     /// A server that was never reached is no measurement; one that goes away is.
     fn judge_connect(&self, source: &io::Error) -> Option<Error> {
-        let address = self.plan.target.address;
+        let address = self.route.address.clone();
         match source.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => {
                 let wanted = u64::from(self.plan.connections) + 64;
                 Some(Error::Descriptors { wanted, limit: wanted - 1 })
             }
+            Some(libc::EADDRNOTAVAIL) => Some(Error::Ports { address }),
             _ if self.anyone_established => None,
             Some(libc::ECONNREFUSED) => Some(Error::Refused { address }),
             code => {
@@ -342,6 +406,7 @@ fn write_error(error: &io::Error) -> ErrorKind {
 fn read_error(error: &io::Error) -> ErrorKind {
     match error.kind() {
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => ErrorKind::Closed,
+        io::ErrorKind::InvalidData => ErrorKind::Tls,
         _ => ErrorKind::Read,
     }
 }

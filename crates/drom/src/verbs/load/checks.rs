@@ -135,7 +135,7 @@ mod tests {
 
     fn plan() -> Plan {
         let address = "127.0.0.1:80".parse().expect("an address");
-        let target = Target { address, host: "a".to_owned(), path: "/".to_owned() };
+        let target = Target::at(address, "/");
         Plan { connections: 4, ..Plan::get(target) }
     }
 

@@ -17,6 +17,7 @@ struct Document<'a> {
     rate_rps: Option<f64>,
     /// In an open loop from the planned time.
     latency_us: Latencies,
+    phases: Phases,
     #[serde(skip_serializing_if = "Option::is_none")]
     open: Option<Open>,
     status: &'a BTreeMap<u16, u64>,
@@ -31,6 +32,17 @@ struct Requests {
     ok: u64,
     failed: u64,
     in_flight: u64,
+}
+
+/// The parts of a request's time, and what comes before the first one of a connection.
+#[derive(Serialize)]
+struct Phases {
+    lookup_us: Option<f64>,
+    connect_us: Latencies,
+    tls_us: Latencies,
+    first_byte_us: Latencies,
+    transfer_us: Latencies,
+    whole_us: Latencies,
 }
 
 /// What only an open loop has.
@@ -74,6 +86,7 @@ pub fn render(plan: &Plan, outcome: &Outcome, checks: &[Check]) -> String {
         requests: Requests { sent, ok, failed, in_flight },
         rate_rps: (!outcome.duration.is_zero()).then(|| outcome.rate_rps()),
         latency_us: latencies(&outcome.latency),
+        phases: phases(plan, outcome),
         open: outcome.open.as_ref().map(|tally| open(plan, outcome, tally)),
         status: &outcome.status,
         errors,
@@ -85,6 +98,17 @@ pub fn render(plan: &Plan, outcome: &Outcome, checks: &[Check]) -> String {
     };
     let text = serde_json::to_string_pretty(&document);
     text.expect("numbers and strings always have a JSON form") + "\n"
+}
+
+fn phases(plan: &Plan, outcome: &Outcome) -> Phases {
+    Phases {
+        lookup_us: plan.target.lookup.map(|lookup| lookup.as_secs_f64() * 1e6),
+        connect_us: latencies(&outcome.connect),
+        tls_us: latencies(&outcome.tls),
+        first_byte_us: latencies(&outcome.first_byte),
+        transfer_us: latencies(&outcome.transfer),
+        whole_us: latencies(&outcome.whole),
+    }
 }
 
 fn open(plan: &Plan, outcome: &Outcome, tally: &OpenTally) -> Open {

@@ -54,7 +54,7 @@ pub fn render(
         return lines.iter().map(|line| format!("{}\n", line.trim_end())).collect();
     }
     lines.push(String::new());
-    lines.extend(rates(plan, outcome, paint));
+    lines.extend(rates(outcome, paint));
     lines.push(String::new());
     lines.extend(latencies(plan, outcome, paint));
     lines.push(String::new());
@@ -71,7 +71,7 @@ pub fn render(
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-const TITLE_WIDTH: usize = 10;
+const TITLE_WIDTH: usize = 12;
 const CHECK_WIDTH: usize = 12;
 /// Columns before the words of a check: title, state, name.
 const EVIDENCE_AT: usize = TITLE_WIDTH + 5 + CHECK_WIDTH + 1;
@@ -96,7 +96,11 @@ fn heading(url: &str, plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<Strin
         connections += &format!(" (of {}: one request each)", count(u64::from(plan.connections)));
     }
     let threads = number_of(outcome.thread_cpu.len() as u64, "thread");
-    let reuse = if plan.keepalive { "keep-alive" } else { "a connection for each request" };
+    let reuse = match (plan.keepalive, plan.depth) {
+        (false, _) => "a connection for each request".to_owned(),
+        (true, 1) => "keep-alive".to_owned(),
+        (true, depth) => format!("keep-alive, {depth} requests pipelined"),
+    };
     let length = time_us(outcome.duration.as_secs_f64() * 1e6);
     let warmup = match outcome.warmup_requests {
         _ if plan.warmup.is_zero() => "no warm-up".to_owned(),
@@ -143,7 +147,7 @@ fn nothing(outcome: &Outcome) -> bool {
     outcome.interrupted && outcome.duration.is_zero()
 }
 
-fn rates(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
+fn rates(outcome: &Outcome, paint: Paint) -> Vec<String> {
     let rate = paint.bold(&format!("{:>10} answers/s", si_count(outcome.rate_rps())));
     let seconds = outcome.duration.as_secs_f64();
     let per_second = if seconds > 0.0 { outcome.bytes_read as f64 / seconds } else { 0.0 };
@@ -158,52 +162,59 @@ fn rates(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
         ),
         row(paint, "Client", &format!("{:>10} of CPU a request", time_us(cpu))),
     ]);
-    if outcome.reconnects > 0 || !plan.keepalive {
-        let mean = time_us(outcome.connect.mean_ns() / 1e3);
-        let text = format!("{:>10} again, {mean} each on average", count(outcome.reconnects));
+    if outcome.reconnects > 0 {
+        let resent = match outcome.resent {
+            0 => String::new(),
+            requests => format!(", {} requests sent once more", count(requests)),
+        };
+        let text = format!("{:>10} again{resent}", count(outcome.reconnects));
         lines.push(row(paint, "Connects", &text));
     }
     lines
 }
 
+/// The times of requests, a line each: what is waited for first, then its parts.
 fn latencies(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
     if outcome.latency.count() == 0 {
         return vec![row(paint, "Latency", "no answer")];
     }
-    let from = match (&outcome.open, plan.keepalive) {
-        (Some(_), _) => "the planned time",
-        (None, true) => "write",
-        (None, false) => "connect",
-    };
-    let note = paint.dim(&format!("from {from} to last byte"));
-    let mut lines = vec![row(paint, "Latency", &note)];
-    lines.extend(figures(&outcome.latency, paint));
+    let from = if outcome.open.is_some() { "from the planned time" } else { "from the write" };
+    let mut times = vec![("Latency", &outcome.latency, from)];
     if let Some(open) = &outcome.open {
-        let from = if plan.keepalive { "write" } else { "connect" };
-        let note = paint.dim(&format!("from {from} to last byte"));
-        lines.push(row(paint, "Service", &note));
-        lines.extend(figures(&open.service, paint).into_iter().skip(1));
-        let note = "from the planned time to the write, where a connection was free";
-        lines.push(row(paint, "Lag", &paint.dim(note)));
-        lines.extend(figures(&open.lag, paint).into_iter().skip(1));
+        times.push(("Service", &open.service, "from the write"));
+        times.push(("Lag", &open.lag, "planned time to write, where a connection was free"));
+    }
+    times.extend([
+        ("First byte", &outcome.first_byte, ""),
+        ("Transfer", &outcome.transfer, ""),
+        ("Connect", &outcome.connect, if plan.target.secure { "TCP" } else { "" }),
+        ("TLS", &outcome.tls, "handshake"),
+        ("Whole", &outcome.whole, "connect to last byte"),
+    ]);
+    let heads: String = QUANTILES.iter().map(|(name, _)| format!("{name:>10}")).collect();
+    let mut lines = vec![row(paint, "", &paint.dim(&format!("{:>10}{heads}", "mean")))];
+    let known = times.into_iter().filter(|(_, latency, _)| latency.count() > 0);
+    lines.extend(known.map(|(title, latency, note)| {
+        row(paint, title, &format!("{}  {}", figures(latency), paint.dim(note)))
+    }));
+    if let Some(lookup) = plan.target.lookup {
+        let text = format!("{:>10}", time_us(lookup.as_secs_f64() * 1e6));
+        lines.push(row(paint, "Lookup", &format!("{text}  {}", paint.dim("of the name, once"))));
     }
     lines
 }
 
-/// Names and values, below each other.
-fn figures(latency: &Latency, paint: Paint) -> [String; 2] {
-    let at = |quantile| latency.quantile_ns(quantile) as f64 / 1e3;
-    let figures = [
-        ("mean", latency.mean_ns() / 1e3),
-        ("p50", at(0.5)),
-        ("p90", at(0.9)),
-        ("p99", at(0.99)),
-        ("p99.9", at(0.999)),
-        ("max", latency.max_ns() as f64 / 1e3),
-    ];
-    let names: String = figures.iter().map(|(name, _)| format!("{name:>10}")).collect();
-    let values: String = figures.iter().map(|(_, us)| format!("{:>10}", time_us(*us))).collect();
-    [row(paint, "", &paint.dim(&names)), row(paint, "", &values)]
+const QUANTILES: [(&str, f64); 5] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+
+fn figures(latency: &Latency) -> String {
+    let mean = format!("{:>10}", time_us(latency.mean_ns() / 1e3));
+    let at = |quantile| match quantile {
+        1.0 => latency.max_ns() as f64 / 1e3,
+        _ => latency.quantile_ns(quantile) as f64 / 1e3,
+    };
+    let rest = QUANTILES.iter().map(|(_, quantile)| format!("{:>10}", time_us(at(*quantile))));
+    rest.fold(mean, |line, figure| line + &figure)
 }
 
 /// What an open loop wanted, and what did not come to it.
@@ -273,6 +284,7 @@ pub fn si_count(rate: f64) -> String {
 /// Microseconds in the unit that fits.
 pub fn time_us(us: f64) -> String {
     match us {
+        0.0 => "0 \u{b5}s".to_owned(),
         _ if us < 999.5 => format!("{} \u{b5}s", significant(us)),
         _ if us < 999_500.0 => format!("{} ms", significant(us / 1e3)),
         _ => format!("{} s", significant(us / 1e6)),

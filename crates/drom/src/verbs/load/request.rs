@@ -1,0 +1,94 @@
+//! What is asked: flags of the method, the headers, the body and who asks.
+
+use std::path::PathBuf;
+
+use base64::prelude::{BASE64_STANDARD, Engine};
+use drom_load::Plan;
+
+use super::Failure;
+use crate::exit::Exit;
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Requests")]
+pub struct Request {
+    /// A header of the request; can be repeated
+    #[arg(short = 'H', long = "header", value_parser = header, value_name = "K: V")]
+    headers: Vec<(String, String)>,
+    /// Request method [default: GET; POST when there is data]
+    #[arg(short, long)]
+    method: Option<String>,
+    /// Request body, as a form unless -H says another Content-Type
+    #[arg(long, value_name = "STR", conflicts_with_all = ["data_file", "form"])]
+    data: Option<String>,
+    /// File with the request body
+    #[arg(long, value_name = "FILE", conflicts_with = "form")]
+    data_file: Option<PathBuf>,
+    /// A field of a form, whose name and value are percent-encoded; can be repeated
+    #[arg(long, value_name = "K=V", value_parser = field)]
+    form: Vec<(String, String)>,
+    /// Say who asks, in the Basic scheme
+    #[arg(long, value_name = "USER:PASSWORD", conflicts_with = "bearer")]
+    basic: Option<String>,
+    /// Say who asks, with a token
+    #[arg(long, value_name = "TOKEN")]
+    bearer: Option<String>,
+    /// Ask for compressed answers; they are counted as they come
+    #[arg(long)]
+    gzip: bool,
+}
+
+impl Request {
+    /// Puts the flags into `plan`.
+    pub fn apply(&self, plan: Plan) -> Result<Plan, Failure> {
+        let body = self.body()?;
+        let default = if body.is_some() { "POST" } else { "GET" };
+        let mut headers = self.headers.clone();
+        let mut say = |name: &str, value: String| {
+            if !headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name)) {
+                headers.push((name.to_owned(), value));
+            }
+        };
+        if body.is_some() {
+            say("Content-Type", FORM.to_owned());
+        }
+        if let Some(user) = &self.basic {
+            say("Authorization", format!("Basic {}", BASE64_STANDARD.encode(user)));
+        }
+        if let Some(token) = &self.bearer {
+            say("Authorization", format!("Bearer {token}"));
+        }
+        if self.gzip {
+            say("Accept-Encoding", "gzip".to_owned());
+        }
+        let method = self.method.clone().unwrap_or_else(|| default.to_owned());
+        Ok(Plan { method, headers, body: body.unwrap_or_default(), ..plan })
+    }
+
+    fn body(&self) -> Result<Option<Vec<u8>>, Failure> {
+        if !self.form.is_empty() {
+            let pairs =
+                form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.form).finish();
+            return Ok(Some(pairs.into_bytes()));
+        }
+        let Some(file) = &self.data_file else {
+            return Ok(self.data.clone().map(String::into_bytes));
+        };
+        let read = std::fs::read(file).map_err(|error| Failure {
+            message: format!("cannot read the data file {}: {error}", file.display()),
+            exit: Exit::Usage,
+        });
+        read.map(Some)
+    }
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("a header looks like 'Name: value'")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn field(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("a field looks like name=value")?;
+    Ok((name.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,154 @@
+//! How connections are made: flags of addresses, TLS and the life of a connection.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+};
+
+use drom_load::{Address, Error, Plan, Target, Trust, Version};
+
+use super::count;
+
+/// More than a range of this many is a slip of the pen.
+const SOURCES_MAX: u128 = 65_536;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Connections")]
+pub struct Transport {
+    /// Keep connections, which is the default (ab's habit)
+    #[arg(short, long, conflicts_with = "no_keepalive")]
+    keepalive: bool,
+    /// A connection for each request
+    #[arg(long)]
+    no_keepalive: bool,
+    /// Close a connection after so many answers
+    #[arg(long, value_parser = count::parse::<u64>, value_name = "N")]
+    #[arg(allow_hyphen_values = true)]
+    answers_per_connection: Option<u64>,
+    /// Speak HTTP/1.0
+    #[arg(long = "http1.0")]
+    http10: bool,
+    /// Connect to a Unix socket; the URL says Host and path
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["resolve", "source_address"])]
+    unix_socket: Option<PathBuf>,
+    /// Where HOST is, whatever the resolver says: an address, with a port if it is another one
+    #[arg(long, value_name = "ADDR[:PORT]")]
+    resolve: Option<String>,
+    /// Local addresses to connect from, in turn: one, a list, or a range A-B; can be repeated
+    #[arg(long, value_name = "ADDR,...", value_delimiter = ',', value_parser = range)]
+    source_address: Vec<Range>,
+    /// Take any certificate
+    #[arg(long, conflicts_with = "cacert")]
+    insecure: bool,
+    /// Trust the certificates in this PEM file instead of the system's
+    #[arg(long, value_name = "FILE")]
+    cacert: Option<PathBuf>,
+    /// Certificate to show to the server, PEM
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Its private key, PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// Take earlier TLS sessions up again, instead of a full handshake for each connection
+    #[arg(long)]
+    tls_resume: bool,
+}
+
+/// Addresses from the first to the last.
+#[derive(Clone, Copy, Debug)]
+struct Range(IpAddr, IpAddr);
+
+impl Transport {
+    pub fn target(&self, url: &str) -> Result<Target, Error> {
+        if let Some(path) = &self.unix_socket {
+            return Target::at_address(url, Address::Unix(path.clone()));
+        }
+        let Some(place) = &self.resolve else { return Target::resolve(url) };
+        let (_, port) = Target::place(url)?;
+        let bare = place.trim_start_matches('[').trim_end_matches(']');
+        let address = place.parse().or_else(|_| bare.parse().map(|ip| SocketAddr::new(ip, port)));
+        let address = address.map_err(|_| Error::Resolve {
+            host: place.clone(),
+            source: std::io::Error::other("--resolve wants an address, as in 127.0.0.1:8080"),
+        })?;
+        Target::at_address(url, Address::Tcp(address))
+    }
+
+    /// Puts the flags into `plan`, whose headers may end each connection, too.
+    pub fn apply(&self, plan: Plan) -> Plan {
+        Plan {
+            keepalive: !self.no_keepalive && !closes(&plan.headers),
+            version: if self.http10 { Version::Http10 } else { Version::Http11 },
+            answers_per_connection: self.answers_per_connection,
+            sources: self.source_address.iter().flat_map(Range::addresses).collect(),
+            trust: Trust {
+                insecure: self.insecure,
+                ca_file: self.cacert.clone(),
+                client_files: self.cert.clone().zip(self.key.clone()),
+                resume: self.tls_resume,
+            },
+            ..plan
+        }
+    }
+}
+
+impl Range {
+    fn addresses(&self) -> Vec<IpAddr> {
+        match (self.0, self.1) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                let bits = u32::from(from)..=u32::from(to);
+                bits.map(|bits| IpAddr::V4(bits.into())).collect()
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                let bits = u128::from(from)..=u128::from(to);
+                bits.map(|bits| IpAddr::V6(bits.into())).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn range(text: &str) -> Result<Range, String> {
+    let address = |text: &str| {
+        text.trim().parse::<IpAddr>().map_err(|_| format!("{text:?} is no IP address"))
+    };
+    let Some((from, to)) = text.split_once('-') else {
+        return address(text).map(|one| Range(one, one));
+    };
+    let (from, to) = (address(from)?, address(to)?);
+    let number = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => u128::from(u32::from(ip)),
+        IpAddr::V6(ip) => ip.into(),
+    };
+    if from.is_ipv4() != to.is_ipv4() || from > to {
+        return Err(format!("{from} to {to} is no range"));
+    }
+    if number(to) - number(from) >= SOURCES_MAX {
+        return Err(format!("{from} to {to} are more than {SOURCES_MAX} addresses"));
+    }
+    Ok(Range(from, to))
+}
+
+/// A header that ends every connection after its answer, whatever the flags say.
+fn closes(headers: &[(String, String)]) -> bool {
+    let mut values = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("connection"));
+    values.any(|(_, value)| value.split(',').any(|word| word.trim().eq_ignore_ascii_case("close")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_what_lies_between() {
+        let of = |text: &str| range(text).map(|range| range.addresses());
+        let ip = |text: &str| -> IpAddr { text.parse().expect("an address") };
+        assert_eq!(of("127.0.0.2"), Ok(vec![ip("127.0.0.2")]));
+        let some = ["127.0.0.254", "127.0.0.255", "127.0.1.0"].map(ip);
+        assert_eq!(of("127.0.0.254-127.0.1.0"), Ok(some.to_vec()));
+        assert_eq!(of("::1-::2"), Ok(["::1", "::2"].map(ip).to_vec()));
+        for bad in ["x", "127.0.0.2-127.0.0.1", "127.0.0.1-::1", "10.0.0.0-10.255.0.0", ""] {
+            assert!(range(bad).is_err(), "{bad}");
+        }
+    }
+}

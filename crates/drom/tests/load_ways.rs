@@ -1,0 +1,141 @@
+//! `drom load` over every way that bytes can go: Unix sockets, addresses, HTTP/1.0, pipelines.
+
+#[path = "support/loading.rs"]
+mod loading;
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener},
+    os::unix::net::UnixListener,
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use loading::{document, drom};
+
+/// Heads of the requests that a server has read, and where they came from.
+type Seen = Arc<Mutex<Vec<(String, String)>>>;
+
+fn converse(stream: impl Read + Write, from: &str, seen: &Seen) {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let (mut head, mut line) = (String::new(), String::new());
+        while line != "\r\n" {
+            line.clear();
+            if !matches!(stream.read_line(&mut line), Ok(1..)) {
+                return;
+            }
+            head += &line;
+        }
+        let mut body = vec![0; length(&head)];
+        if stream.read_exact(&mut body).is_err() {
+            return;
+        }
+        seen.lock().unwrap().push((head + &String::from_utf8_lossy(&body), from.to_owned()));
+        let answer = b"HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok";
+        if stream.get_mut().write_all(answer).is_err() {
+            return;
+        }
+    }
+}
+
+fn length(head: &str) -> usize {
+    let field = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+    field.map_or(0, |length| length.parse().unwrap())
+}
+
+fn server() -> (SocketAddr, Seen) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, seen) = (listener.local_addr().unwrap(), Seen::default());
+    let told = Arc::clone(&seen);
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let (told, from) = (Arc::clone(&told), stream.peer_addr().unwrap().ip().to_string());
+            thread::spawn(move || converse(stream, &from, &told));
+        }
+    });
+    (address, seen)
+}
+
+/// The heads that the server has seen of a load with these flags.
+fn asked(flags: &[&str]) -> Vec<(String, String)> {
+    let (address, seen) = server();
+    let url = format!("http://{address}/x?y");
+    let output = drom(&[&[&url[..], "-q", "--json"], flags].concat());
+    let json = document(&output);
+    assert_eq!(json["requests"]["failed"], 0, "{json}");
+    seen.lock().unwrap().clone()
+}
+
+#[test]
+fn a_unix_socket_is_as_good() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let (listener, seen) = (UnixListener::bind(&path).unwrap(), Seen::default());
+    let told = Arc::clone(&seen);
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let told = Arc::clone(&told);
+            thread::spawn(move || converse(stream, "", &told));
+        }
+    });
+    let path = path.to_str().unwrap();
+    let output = drom(&["http://name/p", "--unix-socket", path, "-n", "20", "--json"]);
+    assert_eq!(document(&output)["requests"]["ok"], 20);
+    assert_eq!(seen.lock().unwrap()[0].0, "GET /p HTTP/1.1\r\nHost: name\r\n\r\n");
+    let output = drom(&["http://name/p", "--unix-socket", "/nonexistent", "-n", "1"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && said.contains("unix:/nonexistent"), "{said}");
+}
+
+#[test]
+fn connections_come_from_the_addresses_that_are_given() {
+    let flags = ["-n", "40", "-c", "4", "--source-address", "127.0.0.2-127.0.0.4,127.0.0.9"];
+    let mut from: Vec<String> = asked(&flags).into_iter().map(|(_, from)| from).collect();
+    from.sort();
+    from.dedup();
+    assert_eq!(from, ["127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.9"]);
+}
+
+#[test]
+fn a_name_is_where_resolve_says() {
+    let (address, seen) = server();
+    let place = address.to_string();
+    let url = "http://nowhere.example/";
+    let output = drom(&[url, "--resolve", &place, "-n", "1", "--json", "-q"]);
+    assert_eq!(document(&output)["requests"]["ok"], 1);
+    assert!(seen.lock().unwrap()[0].0.contains("Host: nowhere.example\r\n"));
+}
+
+#[test]
+fn requests_are_what_the_flags_say() {
+    let one = |flags: &[&str]| asked(&[flags, &["-n", "1"]].concat())[0].0.clone();
+    let old = one(&["--http1.0"]);
+    assert!(old.starts_with("GET /x?y HTTP/1.0\r\n") && old.contains("Connection: keep-alive"));
+    assert!(!one(&["--http1.0", "--no-keepalive"]).contains("Connection:"));
+    let form = one(&["--form", "a b=1&2", "--form", "c=ü"]);
+    assert!(form.starts_with("POST ") && form.ends_with("\r\n\r\na+b=1%262&c=%C3%BC"), "{form}");
+    assert!(form.contains("Content-Type: application/x-www-form-urlencoded\r\n"));
+    assert!(one(&["--basic", "foo:bar"]).contains("Authorization: Basic Zm9vOmJhcg==\r\n"));
+    assert!(one(&["--bearer", "t0k"]).contains("Authorization: Bearer t0k\r\n"));
+    assert!(one(&["--gzip"]).contains("Accept-Encoding: gzip\r\n"));
+}
+
+#[test]
+fn connections_live_as_long_as_they_are_told() {
+    let (address, _) = server();
+    let url = format!("http://{address}/");
+    let flags = ["-n", "100", "-c", "2", "--answers-per-connection", "10", "--json", "-q"];
+    let json = document(&drom(&[&[&url[..]], &flags[..]].concat()));
+    assert_eq!((&json["requests"]["ok"], &json["requests"]["failed"]), (&100.into(), &0.into()));
+    let output = drom(&[&[&url[..]], &flags[..6], &["-q"]].concat());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let again = |times: &str| text.contains(&format!("{times} again"));
+    assert!(again("8") || again("9"), "ten or eleven connections, two of them the first: {text}");
+}
+
+#[test]
+fn pipelined_requests_have_an_answer_each() {
+    let seen = asked(&["-n", "1000", "-c", "3", "--pipeline", "16"]);
+    assert_eq!(seen.len(), 1000);
+}

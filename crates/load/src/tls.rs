@@ -1,0 +1,245 @@
+//! TLS over a socket: a [`TlsStream`] reads and writes like the socket below, once it is settled.
+//!
+//! rustls does the cryptography; this file moves its records without blocking. Whom to trust and
+//! how to show oneself is a [`Trust`], read once a run.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, ErrorKind, Read, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore,
+    client::{
+        Resumption, WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+};
+use socket2::Socket;
+
+use crate::{error::Error, socket::Transport};
+
+/// Whom to trust and how to show oneself.
+#[derive(Clone, Debug, Default)]
+pub struct Trust {
+    /// Any certificate is good.
+    pub insecure: bool,
+    /// Certificates to trust instead of the system's, PEM.
+    pub ca_file: Option<PathBuf>,
+    /// A certificate chain and its key, PEM, for servers that ask for one.
+    pub client_files: Option<(PathBuf, PathBuf)>,
+    /// Take earlier sessions up again instead of full handshakes.
+    pub resume: bool,
+}
+
+/// How a connection is secured: for all connections of a run.
+#[derive(Clone, Debug)]
+pub struct Security {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl Trust {
+    /// For connections to `host` (a name or an address), which will speak one of `protocols`.
+    pub fn security(&self, host: &str, protocols: &[&str]) -> Result<Security, Error> {
+        let bad_name = |_| Error::TlsName { host: host.to_owned() };
+        let name = ServerName::try_from(host.to_owned()).map_err(bad_name)?;
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Error::Tls { reason: error.to_string() })?;
+        let judge = Arc::new(self.judge(provider)?);
+        let builder = builder.dangerous().with_custom_certificate_verifier(judge);
+        let mut config = match &self.client_files {
+            None => builder.with_no_client_auth(),
+            Some((chain, key)) => builder
+                .with_client_auth_cert(certificates(chain)?, private_key(key)?)
+                .map_err(|error| unusable(key, error))?,
+        };
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        config.resumption =
+            if self.resume { Resumption::default() } else { Resumption::disabled() };
+        Ok(Security { config: Arc::new(config), name })
+    }
+
+    fn judge(&self, provider: Arc<CryptoProvider>) -> Result<Judge, Error> {
+        if self.insecure {
+            return Ok(Judge { chains: None, known: Vec::new(), provider });
+        }
+        let known = self.ca_file.as_deref().map(certificates).transpose()?;
+        let mut roots = RootCertStore::empty();
+        let system = || rustls_native_certs::load_native_certs().certs;
+        roots.add_parsable_certificates(known.clone().unwrap_or_else(system));
+        if roots.is_empty() {
+            let reason = "no certificate to trust was found; name one with --cacert FILE";
+            return Err(Error::Tls { reason: reason.to_owned() });
+        }
+        let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+        let chains = chains.build().map_err(|error| Error::Tls { reason: error.to_string() })?;
+        Ok(Judge { chains: Some(chains), known: known.unwrap_or_default(), provider })
+    }
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let found = CertificateDer::pem_reader_iter(open(file)?).collect::<Result<Vec<_>, _>>();
+    let found = found.map_err(|error| unusable(file, error))?;
+    if found.is_empty() { Err(unusable(file, "it holds no PEM certificate")) } else { Ok(found) }
+}
+
+fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, Error> {
+    PrivateKeyDer::from_pem_reader(open(file)?).map_err(|error| unusable(file, error))
+}
+
+fn open(file: &Path) -> Result<BufReader<File>, Error> {
+    File::open(file).map(BufReader::new).map_err(|error| unusable(file, error))
+}
+
+fn unusable(file: &Path, why: impl ToString) -> Error {
+    Error::TlsFile { file: file.to_owned(), reason: why.to_string() }
+}
+
+/// A connection whose bytes are TLS records on the socket.
+#[derive(Debug)]
+pub struct TlsStream {
+    pub socket: Socket,
+    session: Box<ClientConnection>,
+}
+
+impl TlsStream {
+    pub fn new(socket: Socket, security: &Security) -> io::Result<Self> {
+        let session = ClientConnection::new(Arc::clone(&security.config), security.name.clone());
+        Ok(Self { socket, session: Box::new(session.map_err(io::Error::other)?) })
+    }
+
+    /// Reads records until there are none; whether the peer may still send.
+    fn pull(&mut self) -> io::Result<bool> {
+        let length = self.session.read_tls(&mut self.socket)?;
+        if let Err(error) = self.session.process_new_packets() {
+            // The peer is told why, if it still listens.
+            let _ = self.session.write_tls(&mut self.socket);
+            return Err(io::Error::new(ErrorKind::InvalidData, error));
+        }
+        Ok(length > 0)
+    }
+}
+
+impl Transport for TlsStream {
+    fn settle(&mut self) -> io::Result<bool> {
+        while self.session.is_handshaking() {
+            self.push()?;
+            match self.pull() {
+                Ok(true) => {}
+                Ok(false) => return Err(ErrorKind::UnexpectedEof.into()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        self.push()?;
+        Ok(true)
+    }
+
+    fn push(&mut self) -> io::Result<()> {
+        while self.session.wants_write() {
+            match self.session.write_tls(&mut self.socket) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self, _: usize) -> Option<io::Result<usize>> {
+        None
+    }
+
+    fn is_drained_by_short_reads(&self) -> bool {
+        false
+    }
+}
+
+impl Read for TlsStream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.session.reader().read(into) {
+                Ok(length) => return Ok(length),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                // A close without TLS's own word for it: the framing says whether something lacks.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
+                Err(error) => return Err(error),
+            }
+            self.pull()?;
+            self.push()?;
+        }
+    }
+}
+
+impl Write for TlsStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let length = self.session.writer().write(bytes)?;
+        self.push()?;
+        if length == 0 { Err(ErrorKind::WouldBlock.into()) } else { Ok(length) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.push()
+    }
+}
+
+/// Whether a certificate is good. Signatures are checked in any case, as the handshake costs what
+/// it costs.
+#[derive(Debug)]
+struct Judge {
+    /// `None`: any certificate is good.
+    chains: Option<Arc<WebPkiServerVerifier>>,
+    /// These are good by themselves: a server's own certificate that the user names (self-signed
+    /// ones are made as their own issuers, which no chain may end in).
+    known: Vec<CertificateDer<'static>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Judge {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        match &self.chains {
+            Some(chains) if !self.known.contains(certificate) => {
+                chains.verify_server_cert(certificate, between, name, ocsp, now)
+            }
+            _ => Ok(ServerCertVerified::assertion()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &rustls::DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, known)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &rustls::DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, known)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,214 @@
+//! TLS against a server of rustls's own: who is trusted, who is not, and what it says.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicBool},
+    thread,
+};
+
+use drom_load::{Error, Outcome, Plan, Stop, Target, Trust, run};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::{
+    RootCertStore, ServerConfig, ServerConnection, StreamOwned, crypto::ring,
+    pki_types::PrivateKeyDer, server::WebPkiClientVerifier,
+};
+use tempfile::TempDir;
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// An issuer of certificates, and the files that it writes.
+struct Issuer {
+    folder: TempDir,
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Issuer {
+    fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key");
+        let issuer = CertifiedIssuer::self_signed(params, key).expect("a certificate");
+        Self { folder: TempDir::new().expect("a folder"), issuer }
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let file = self.folder.path().join(name);
+        std::fs::write(&file, text).expect("written");
+        file
+    }
+
+    fn ca_file(&self) -> PathBuf {
+        self.file("ca.pem", &self.issuer.pem())
+    }
+
+    /// Certificate and key for `name`.
+    fn issue(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
+        (params.signed_by(&key, &self.issuer).expect("signed"), key)
+    }
+
+    /// A server with a certificate for `name`, which perhaps asks for one, too.
+    fn server(&self, name: &str, asks: bool) -> SocketAddr {
+        let (certificate, key) = self.issue(name);
+        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions");
+        let builder = if asks {
+            let mut roots = RootCertStore::empty();
+            roots.add(self.issuer.der().clone()).expect("a root");
+            let provider = Arc::new(ring::default_provider());
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            builder.with_client_cert_verifier(verifier.expect("a verifier"))
+        } else {
+            builder.with_no_client_auth()
+        };
+        let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+        let config = builder.with_single_cert(vec![certificate.der().clone()], key);
+        serve(Arc::new(config.expect("a configuration")))
+    }
+}
+
+fn serve(config: Arc<ServerConfig>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            let config = Arc::clone(&config);
+            thread::spawn(move || converse(socket, config));
+        }
+    });
+    address
+}
+
+/// Answers each request, whose head comes in one record; large answers to `/large`.
+fn converse(socket: TcpStream, config: Arc<ServerConfig>) {
+    let session = ServerConnection::new(config).expect("a session");
+    let mut stream = StreamOwned::new(session, socket);
+    let mut buffer = [0; 4096];
+    while let Ok(length @ 1..) = stream.read(&mut buffer) {
+        let answer = if buffer[..length].starts_with(b"GET /large") {
+            let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
+            [&head[..], &vec![b'x'; 1_000_000]].concat()
+        } else {
+            OK.to_vec()
+        };
+        if stream.write_all(&answer).is_err() {
+            return;
+        }
+    }
+}
+
+fn plan(address: SocketAddr, name: &str, trust: Trust) -> Plan {
+    let host = format!("{name}:{}", address.port());
+    let target = Target { secure: true, host, ..Target::at(address, "/") };
+    Plan { connections: 3, stop: Stop::Requests(60), trust, ..Plan::get(target) }
+}
+
+fn go(plan: &Plan) -> Result<Outcome, Error> {
+    run(plan, &AtomicBool::new(false), &mut |_| {})
+}
+
+fn trusting(issuer: &Issuer) -> Trust {
+    Trust { ca_file: Some(issuer.ca_file()), ..Trust::default() }
+}
+
+fn reason(plan: &Plan) -> String {
+    go(plan).expect_err("no TLS").to_string()
+}
+
+#[test]
+fn a_server_whose_issuer_is_trusted_is_loaded() {
+    let issuer = Issuer::new();
+    let address = issuer.server("example.org", false);
+    let outcome = go(&plan(address, "example.org", trusting(&issuer))).expect("measured");
+    assert_eq!((outcome.ok, outcome.failed, outcome.tls.count()), (60, 0, 3));
+    let large =
+        Target { path: "/large".to_owned(), ..plan(address, "x", trusting(&issuer)).target };
+    let trust = Trust { insecure: true, ..Trust::default() };
+    let outcome = go(&Plan { target: large, trust, ..plan(address, "x", trusting(&issuer)) });
+    assert_eq!(outcome.map(|o| (o.ok, o.body_bytes)).expect("measured"), (60, 60_000_000));
+}
+
+#[test]
+fn every_connection_has_its_handshake() {
+    let issuer = Issuer::new();
+    let plan = plan(issuer.server("a.example", false), "a.example", trusting(&issuer));
+    for resume in [false, true] {
+        let trust = Trust { resume, ..plan.trust.clone() };
+        let outcome = go(&Plan { keepalive: false, trust, ..plan.clone() }).expect("measured");
+        assert_eq!((outcome.ok, outcome.tls.count(), outcome.connect.count()), (60, 60, 60));
+    }
+}
+
+#[test]
+fn who_is_not_trusted_is_named() {
+    let issuer = Issuer::new();
+    let address = issuer.server("a.example", false);
+    let stranger = reason(&plan(address, "a.example", trusting(&Issuer::new())));
+    assert!(
+        stranger.contains("invalid peer certificate") && stranger.contains("--insecure"),
+        "{stranger}"
+    );
+    let other = reason(&plan(address, "b.example", trusting(&issuer)));
+    assert!(other.contains("not valid for name"), "{other}");
+    let trust = Trust { insecure: true, ..Trust::default() };
+    assert_eq!(go(&plan(address, "b.example", trust)).expect("measured").ok, 60);
+}
+
+#[test]
+fn a_certificate_that_the_user_names_is_good_by_itself() {
+    let issuer = Issuer::new();
+    let (certificate, key) = (issuer.issuer.as_ref(), issuer.issuer.key());
+    let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key);
+    let address = serve(Arc::new(config.expect("a configuration")));
+    let outcome = go(&plan(address, "any.example", trusting(&issuer)));
+    assert_eq!(outcome.expect("measured").ok, 60);
+}
+
+#[test]
+fn a_server_may_ask_who_we_are() {
+    let issuer = Issuer::new();
+    let address = issuer.server("a.example", true);
+    let trust = trusting(&issuer);
+    let (certificate, key) = issuer.issue("client.example");
+    let files = (
+        issuer.file("client.pem", &certificate.pem()),
+        issuer.file("client.key", &key.serialize_pem()),
+    );
+    let shown = Trust { client_files: Some(files.clone()), ..trust.clone() };
+    assert_eq!(go(&plan(address, "a.example", shown)).expect("measured").ok, 60);
+    // TLS 1.3 lets a client speak before it hears that its certificate is missing.
+    let outcome = go(&plan(address, "a.example", trust.clone()));
+    assert!(outcome.map_or(0, |outcome| outcome.ok) == 0);
+    let swapped = Trust { client_files: Some((files.1, files.0)), ..trust };
+    let said = reason(&plan(address, "a.example", swapped));
+    assert!(said.contains("client.key") && said.contains("no PEM certificate"), "{said}");
+}
+
+#[test]
+fn a_port_without_tls_is_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            let _ = socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    let trust = Trust { insecure: true, ..Trust::default() };
+    let said = reason(&plan(address, "a.example", trust.clone()));
+    assert!(said.contains("is this a port for plain http?"), "{said}");
+    let closing = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = closing.local_addr().expect("an address");
+    thread::spawn(move || closing.incoming().for_each(drop));
+    let said = reason(&plan(address, "a.example", trust));
+    assert!(said.contains("the server closed the connection") || said.contains("reset"), "{said}");
+}
