@@ -8,6 +8,7 @@
 pub mod ab;
 pub mod getopt;
 pub mod http_load;
+pub mod httperf;
 mod number;
 mod spans;
 

@@ -26,6 +26,7 @@ enum Verb {
     Ab(verbs::ab::Args),
     #[command(name = "http_load")]
     HttpLoad(verbs::http_load::Args),
+    Httperf(verbs::httperf::Args),
 }
 
 const EXIT_CODES: &str = "\
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Verb::Report(args) => verbs::report::run(args).into(),
         Verb::Ab(args) => verbs::ab::run(args.words),
         Verb::HttpLoad(args) => verbs::http_load::run(args.words),
+        Verb::Httperf(args) => verbs::httperf::run(args.words),
     }
 }
 
@@ -56,6 +58,7 @@ fn old_tool() -> Option<ExitCode> {
     let run: fn(Vec<OsString>) -> ExitCode = match Path::new(&called).file_name()?.to_str()? {
         "ab" => verbs::ab::run,
         "http_load" => verbs::http_load::run,
+        "httperf" => verbs::httperf::run,
         _ => return None,
     };
     Some(run(words.collect()))

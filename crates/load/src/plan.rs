@@ -145,8 +145,8 @@ pub struct Plan {
     pub raw_request: Option<Vec<u8>>,
     /// Which failed request ends the run.
     pub ends_with: Option<fn(&Record) -> bool>,
-    /// Size of each socket's send and receive buffer.
-    pub buffer_bytes: Option<usize>,
+    /// Sizes of each socket's send and receive buffers.
+    pub buffer_bytes: Option<(usize, usize)>,
 }
 
 impl Plan {

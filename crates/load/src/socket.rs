@@ -46,7 +46,8 @@ pub struct Route {
     /// Requests are so small, and the connection lives so long, that it pays to ask for the
     /// cheapest congestion control.
     pub one_segment: bool,
-    pub buffer_bytes: Option<usize>,
+    /// For what is sent and for what is received.
+    pub buffer_bytes: Option<(usize, usize)>,
 }
 
 /// A connection's way for bytes.
@@ -142,9 +143,9 @@ pub fn connect(route: &Route, number: usize) -> io::Result<Stream> {
         // time on loopback. Where it is not allowed the system's own choice stays.
         let _ = socket.set_tcp_congestion(b"reno");
     }
-    if let Some(bytes) = route.buffer_bytes {
-        socket.set_send_buffer_size(bytes)?;
-        socket.set_recv_buffer_size(bytes)?;
+    if let Some((send, receive)) = route.buffer_bytes {
+        socket.set_send_buffer_size(send)?;
+        socket.set_recv_buffer_size(receive)?;
     }
     begin(&socket, &address.into())?;
     match &route.security {

@@ -99,7 +99,7 @@ fn plan(options: &Options, request: Vec<u8>) -> Result<Plan, Refusal> {
         raw_request: Some(request),
         ends_with: Some(ab::ends_run(options.goes_on)),
         sources: source(options, &target)?.into_iter().collect(),
-        buffer_bytes: options.buffer_bytes,
+        buffer_bytes: options.buffer_bytes.map(|bytes| (bytes, bytes)),
         ..Plan::get(Target { path: url.path.clone(), ..target })
     })
 }

@@ -4,6 +4,7 @@ pub mod ab;
 mod classic;
 pub mod compare;
 pub mod http_load;
+pub mod httperf;
 pub mod load;
 pub mod report;
 pub mod serve;
