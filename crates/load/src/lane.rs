@@ -44,6 +44,8 @@ pub struct Lane<'a, W> {
     pub left: Option<u64>,
     /// False in the warm-up, whose requests do not use up `left`.
     pub measuring: bool,
+    /// When the warm-up ends.
+    pub window_ns: u64,
     /// Connections that wait to begin again.
     pub resting: Vec<u32>,
     pub records: Vec<Record>,
@@ -77,6 +79,7 @@ impl<'a, W: World> Lane<'a, W> {
             open: None,
             left,
             measuring: false,
+            window_ns: 0,
             resting: Vec::new(),
             records: Vec::new(),
             fatal: None,
@@ -122,8 +125,10 @@ impl<'a, W: World> Lane<'a, W> {
             }
             return Some(self.now_ns);
         };
+        // What belongs to the window begins in it, or its end would be counted as the warm-up's.
+        let is_between = !self.measuring && self.now_ns >= self.window_ns;
         let is_usable = connection.phase == Phase::Open || !self.plan.keepalive;
-        let due = if is_usable { open.take_due(self.now_ns) } else { None };
+        let due = if is_usable && !is_between { open.take_due(self.now_ns) } else { None };
         self.tally.open.queued += u64::from(due.is_some());
         due
     }
@@ -200,15 +205,19 @@ impl<'a, W: World> Lane<'a, W> {
         self.refill(connection);
     }
 
-    /// Ends requests with an error that have lasted too long.
-    pub fn check_timeout(&mut self, connection: &mut Connection<W::Stream>) {
-        let limit_ns = to_ns(self.plan.timeout);
+    /// The oldest request of the connection, or its connect, has lasted too long.
+    pub fn is_late(&self, connection: &Connection<W::Stream>) -> bool {
         let oldest_ns = match connection.flights.front() {
             Some(exchange) => exchange.begun_ns,
             None if connection.phase == Phase::Connecting => connection.connect_ns,
-            None => return,
+            None => return false,
         };
-        if self.now_ns.saturating_sub(oldest_ns) < limit_ns {
+        self.now_ns.saturating_sub(oldest_ns) >= to_ns(self.plan.timeout)
+    }
+
+    /// Ends requests with an error that have lasted too long.
+    pub fn check_timeout(&mut self, connection: &mut Connection<W::Stream>) {
+        if !self.is_late(connection) {
             return;
         }
         if connection.flights.is_empty() {

@@ -226,10 +226,10 @@ impl Watch<'_> {
 fn add_up(plan: &Plan, mut reports: Vec<Report>, timeline: Timeline) -> Outcome {
     let engine = if plan.pace.is_some() { OPEN } else { CLOSED };
     let mut outcome = Outcome { engine, ..Outcome::default() };
-    let (mut sum, intervals) = timeline.finish();
+    let (sum, intervals) = timeline.finish();
     outcome.timeline = intervals;
-    outcome.open = plan.pace.is_some().then(|| std::mem::take(&mut sum.open));
-    sum.settle(reports.iter().map(|report| report.in_flight).sum(), &mut outcome);
+    let in_flight = reports.iter().map(|report| report.in_flight).sum();
+    sum.settle(in_flight, &mut outcome, plan.pace.is_some());
     for report in &reports {
         outcome.connected += report.connected;
         outcome.answers_per_connection.extend(&report.answers_per_connection);

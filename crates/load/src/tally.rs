@@ -51,7 +51,9 @@ pub struct Times {
     pub connect: Latency,
     /// The TLS handshake, after the connect.
     pub tls: Latency,
-    /// From the write to the first bytes of the answer, and from those to the last.
+    /// Of answers that came in several reads: their service times, the part until their first
+    /// bytes, and the part from those to the last. Most come in one: they cost no record more.
+    pub split: Latency,
     pub first_byte: Latency,
     pub transfer: Latency,
     /// With the connect, where each request has one.
@@ -82,9 +84,12 @@ impl Tally {
         self.counts.body_bytes += exchange.body_bytes;
         let service_ns = now_ns.saturating_sub(exchange.written_ns);
         self.counts.stamped_ns += service_ns;
-        let first_byte_ns = exchange.first_byte_ns;
-        self.times.first_byte.record_ns(first_byte_ns.saturating_sub(exchange.written_ns));
-        self.times.transfer.record_ns(now_ns.saturating_sub(first_byte_ns));
+        let transfer_ns = now_ns.saturating_sub(exchange.first_byte_ns);
+        if transfer_ns > 0 {
+            self.times.split.record_ns(service_ns);
+            self.times.transfer.record_ns(transfer_ns);
+            self.times.first_byte.record_ns(service_ns.saturating_sub(transfer_ns));
+        }
         service_ns
     }
 
@@ -131,8 +136,20 @@ impl Tally {
         (self.first_fault, self.first_bad_body) = (None, None);
     }
 
+    /// Times until the first bytes, and from those to the last, of all answers.
+    fn parts(&self, is_open: bool) -> (Latency, Latency) {
+        let service = if is_open { &self.open.service } else { &self.times.latency };
+        let (mut first_byte, mut transfer) = (service.clone(), self.times.transfer.clone());
+        first_byte.take_out(&self.times.split);
+        transfer.record_many_ns(0, first_byte.count());
+        first_byte.merge(&self.times.first_byte);
+        (first_byte, transfer)
+    }
+
     /// Makes the sum of all slices an outcome, which `in_flight` requests leave open.
-    pub fn settle(self, in_flight: u64, outcome: &mut Outcome) {
+    pub fn settle(self, in_flight: u64, outcome: &mut Outcome, is_open: bool) {
+        (outcome.first_byte, outcome.transfer) = self.parts(is_open);
+        outcome.open = is_open.then_some(self.open);
         let Self { counts, times, .. } = self;
         assert_eq!(counts.sent, counts.ok + counts.failed + in_flight, "requests were lost");
         let answers = counts.status.iter().sum::<u64>();
@@ -149,8 +166,6 @@ impl Tally {
         outcome.error_latency = times.error;
         outcome.connect = times.connect;
         outcome.tls = times.tls;
-        outcome.first_byte = times.first_byte;
-        outcome.transfer = times.transfer;
         outcome.whole = times.whole;
     }
 }
@@ -199,14 +214,14 @@ impl Default for Counts {
 }
 
 impl Times {
-    fn each(&self) -> [&Latency; 7] {
-        let Self { latency, error, connect, tls, first_byte, transfer, whole } = self;
-        [latency, error, connect, tls, first_byte, transfer, whole]
+    fn each(&self) -> [&Latency; 8] {
+        let Self { latency, error, connect, tls, split, first_byte, transfer, whole } = self;
+        [latency, error, connect, tls, split, first_byte, transfer, whole]
     }
 
-    fn each_mut(&mut self) -> [&mut Latency; 7] {
-        let Self { latency, error, connect, tls, first_byte, transfer, whole } = self;
-        [latency, error, connect, tls, first_byte, transfer, whole]
+    fn each_mut(&mut self) -> [&mut Latency; 8] {
+        let Self { latency, error, connect, tls, split, first_byte, transfer, whole } = self;
+        [latency, error, connect, tls, split, first_byte, transfer, whole]
     }
 }
 
@@ -228,7 +243,7 @@ mod tests {
     fn tallies_add_up() {
         let (mut sum, mut outcome) = (tally(), Outcome::default());
         sum.merge(&tally());
-        sum.settle(4, &mut outcome);
+        sum.settle(4, &mut outcome, false);
         assert_eq!((outcome.sent, outcome.ok, outcome.failed, outcome.in_flight), (10, 2, 4, 4));
         assert_eq!(outcome.status.into_iter().collect::<Vec<_>>(), [(200, 2), (404, 2)]);
         assert_eq!(outcome.errors[&ErrorKind::Timeout], 2);
@@ -248,7 +263,7 @@ mod tests {
         let (mut cleared, mut outcome) = (tally(), Outcome::default());
         cleared.clear();
         cleared.merge(&tally());
-        cleared.settle(2, &mut outcome);
+        cleared.settle(2, &mut outcome, false);
         assert_eq!((outcome.ok, outcome.latency.count(), outcome.errors.len()), (1, 2, 1));
     }
 
@@ -256,7 +271,7 @@ mod tests {
     #[should_panic(expected = "were lost")]
     fn a_lost_request_is_not_swallowed() {
         let counts = Counts { sent: 1, ..Counts::default() };
-        Tally { counts, ..Tally::default() }.settle(0, &mut Outcome::default());
+        Tally { counts, ..Tally::default() }.settle(0, &mut Outcome::default(), false);
     }
 
     #[test]

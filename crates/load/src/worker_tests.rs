@@ -62,9 +62,8 @@ fn run_pipelined(
     let mut outcome = Outcome::default();
     let mut timeline = Timeline::new(1);
     handed_in.try_iter().for_each(|slice| drop(timeline.take(slice)));
-    let (mut sum, intervals) = timeline.finish();
-    outcome.open = plan.pace.is_some().then(|| std::mem::take(&mut sum.open));
-    sum.settle(report.in_flight, &mut outcome);
+    let (sum, intervals) = timeline.finish();
+    sum.settle(report.in_flight, &mut outcome, plan.pace.is_some());
     let of_seconds: u64 = intervals.iter().map(|interval| interval.latency().count()).sum();
     assert_eq!(of_seconds, outcome.latency.count(), "seconds are the whole");
     let places_ns = report.span_ns as f64 * f64::from(plan.connections * plan.depth);
@@ -160,6 +159,10 @@ fn a_page_may_come_in_any_pieces() {
     };
     let outcome = run(&plan(3, Stop::Requests(500)), script);
     assert_eq!((outcome.ok, outcome.failed), (500, 0));
+    assert_eq!((outcome.first_byte.count(), outcome.transfer.count()), (500, 500));
+    assert!(is_near(outcome.first_byte.max_ns(), MS / 100), "{}", outcome.first_byte.max_ns());
+    let parts = outcome.first_byte.mean_ns() + outcome.transfer.mean_ns();
+    assert!((parts / outcome.latency.mean_ns() - 1.0).abs() < 0.001);
 }
 
 /// A server that answers requests in turn, a millisecond each, however many have come.

@@ -44,6 +44,21 @@ impl Latency {
         }
     }
 
+    /// The same latency so many times.
+    pub fn record_many_ns(&mut self, latency_ns: u64, times: u64) {
+        self.buckets().saturating_record_n(latency_ns, times);
+    }
+
+    /// Takes out what was merged into it, or recorded in it too.
+    ///
+    /// # Panics
+    /// When `part` holds a latency more often.
+    pub fn take_out(&mut self, part: &Self) {
+        if let Some(part) = &part.0 {
+            self.buckets().subtract(&**part).expect("a part has nothing that the whole has not");
+        }
+    }
+
     /// Empty again, the buckets kept.
     pub fn clear(&mut self) {
         if let Some(histogram) = &mut self.0 {
@@ -121,6 +136,17 @@ mod tests {
         assert_eq!(a.count(), 3);
         assert!(a.max_ns() >= 3_000_000);
         assert!((a.quantile_ns(0.5) as f64 / 2e6 - 1.0).abs() < 0.002);
+    }
+
+    #[test]
+    fn what_was_merged_can_be_taken_out() {
+        let (mut whole, mut part) = (Latency::default(), Latency::default());
+        whole.record_ns(1_000);
+        part.record_many_ns(2_000_000, 3);
+        whole.merge(&part);
+        whole.take_out(&part);
+        whole.take_out(&Latency::default());
+        assert_eq!((whole.count(), whole.quantile_ns(1.0)), (1, 1_000));
     }
 
     #[test]

@@ -53,7 +53,13 @@ impl<W: World> Lane<'_, W> {
             Phase::Open if ready.writable => self.go_on_writing(connection),
             _ => {}
         }
-        if ready.readable {
+        if ready.readable && connection.phase == Phase::Open && connection.flights.is_empty() {
+            // Just made, for no request, and mostly closed already. It is told only once: as a free
+            // one it would look as if it could carry a request.
+            if !self.is_silent(connection, buffer) {
+                self.rest_unconnected(connection);
+            }
+        } else if ready.readable {
             self.read(connection, ready.closing, buffer);
         }
     }
@@ -127,11 +133,14 @@ impl<W: World> Lane<'_, W> {
 
     /// Something has come on a connection that waits for nothing: its end, or words of TLS.
     fn listen(&mut self, connection: &mut Connection<W::Stream>, buffer: &mut [u8]) {
-        let Some(stream) = &mut connection.stream else { return };
-        match stream.read(buffer) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            _ => self.disturbed(connection),
+        if !self.is_silent(connection, buffer) {
+            self.disturbed(connection);
         }
+    }
+
+    fn is_silent(&self, connection: &mut Connection<W::Stream>, buffer: &mut [u8]) -> bool {
+        let Some(stream) = &mut connection.stream else { return true };
+        matches!(stream.read(buffer), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
     fn connect_failed(&mut self, connection: &mut Connection<W::Stream>, error: io::Error) {
