@@ -22,6 +22,7 @@ use crate::{
     protocol::{Fault, Heads},
     socket::Route,
     tally::Tally,
+    tls::TlsFacts,
     world::World,
 };
 
@@ -55,6 +56,8 @@ pub struct Lane<'a, W> {
     pub fatal: Option<Error>,
     /// A request has failed in the way that ends the run.
     pub has_ended: bool,
+    /// Of the first secured connection.
+    pub tls: Option<TlsFacts>,
     /// The request's bytes, as often as a connection may have to write them at once.
     batch: Vec<u8>,
     request_bytes: usize,
@@ -84,6 +87,7 @@ impl<'a, W: World> Lane<'a, W> {
             records: Vec::new(),
             fatal: None,
             has_ended: false,
+            tls: None,
             os_error: None,
             batch: request.repeat(plan.depth as usize),
             request_bytes: request.len(),

@@ -13,7 +13,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::{
     plan::Address,
-    tls::{Security, TlsStream},
+    tls::{Security, TlsFacts, TlsStream},
 };
 
 /// A way for bytes, readiness reported elsewhere.
@@ -26,6 +26,11 @@ pub trait Transport: Read + Write {
     /// Writes what an earlier write has left behind.
     fn push(&mut self) -> io::Result<()> {
         Ok(())
+    }
+
+    /// What was agreed on, when it is settled and secured.
+    fn tls(&self) -> Option<TlsFacts> {
+        None
     }
 
     /// Throws away up to `max` bytes that have come, uncopied; `None` where that is not possible.
@@ -74,6 +79,10 @@ impl Transport for Stream {
 
     fn push(&mut self) -> io::Result<()> {
         if let Self::Tls(stream) = self { stream.push() } else { Ok(()) }
+    }
+
+    fn tls(&self) -> Option<TlsFacts> {
+        if let Self::Tls(stream) = self { stream.tls() } else { None }
     }
 
     fn skip(&mut self, max: usize) -> Option<io::Result<usize>> {

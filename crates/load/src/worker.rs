@@ -28,6 +28,7 @@ use crate::{
     socket::Route,
     tally::Tally,
     timeline::{SLICE, Slice},
+    tls::TlsFacts,
     world::{Kernel, World},
 };
 
@@ -78,6 +79,7 @@ pub struct Report {
     pub in_flight: u64,
     pub records: Vec<Record>,
     pub first_head: Vec<u8>,
+    pub tls: Option<TlsFacts>,
     pub warmup_requests: u64,
     pub connected: u32,
     pub answers_per_connection: Vec<u64>,
@@ -463,6 +465,7 @@ impl<W: World> Worker<'_, W> {
             in_flight: self.lane.in_flight,
             first_head: self.lane.first_head().to_vec(),
             records: self.lane.records,
+            tls: self.lane.tls,
             warmup_requests: self.warmup_requests,
             connected: self.connections.iter().filter(|c| c.established).count() as u32,
             answers_per_connection: self.connections.iter().map(|c| c.answers).collect(),

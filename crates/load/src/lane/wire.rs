@@ -102,6 +102,9 @@ impl<W: World> Lane<'_, W> {
         if self.route.security.is_some() {
             self.now_ns = self.world.now_ns();
             self.tally.times.tls.record_ns(self.now_ns.saturating_sub(connection.secure_ns));
+            if self.tls.is_none() {
+                self.tls = stream.tls();
+            }
         }
         connection.established = true;
         self.anyone_established = true;
