@@ -8,6 +8,7 @@ mod files;
 mod html;
 mod request;
 mod text;
+mod tls;
 mod usage;
 
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub use files::{gnuplot, percentile_csv};
 pub use html::report as html_report;
 pub use request::request;
 pub use text::{benchmarking, log, progress_line, report as text_report};
+pub use tls::{Secured, version};
 pub use usage::{HELP, banner, usage};
 
 /// ab's status for a wrong command line: EINVAL.

@@ -295,8 +295,14 @@ fn the_native_report_stands_below() {
 }
 
 #[test]
-fn https_is_said_not_to_be_there() {
-    let output = ours(&words("-n 1 -f TLS1.2 https://127.0.0.1/"));
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("https is not built yet"));
+fn what_tls_cannot_do_is_said() {
+    for (line, what) in [
+        ("-f TLS1.1 https://127.0.0.1/", "-f TLS1.1: TLS 1.2 and 1.3 are built"),
+        ("-Z RC4 https://127.0.0.1/", "-Z is not built yet"),
+        ("-X 127.0.0.1:1 https://127.0.0.1/", "https through a proxy is not built yet"),
+    ] {
+        let output = ours(&words(line));
+        assert_eq!(output.status.code(), Some(1), "{line}");
+        assert!(text(&output.stderr).starts_with(&format!("ab: {what}")), "{line}");
+    }
 }

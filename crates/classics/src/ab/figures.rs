@@ -6,12 +6,14 @@
 
 use drom_load::{ErrorKind, Outcome, Record};
 
-use super::Options;
+use super::{Options, Secured};
 
 /// All of a report but its words.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     pub server: String,
+    /// Of the first connection, where it is one of TLS.
+    pub secured: Option<Secured>,
     /// Bytes of the first answer's body; all others are compared with it.
     pub document_bytes: u64,
     pub taken_s: f64,
@@ -71,6 +73,7 @@ impl Figures {
     pub fn of(options: &Options, outcome: &Outcome, request_bytes: u64) -> Self {
         let mut figures = Self {
             server: server(&outcome.first_head),
+            secured: outcome.secured.as_ref().map(|facts| Secured::of(options, facts)),
             document_bytes: document_bytes(&outcome.records),
             taken_s: outcome.duration.as_micros() as f64 / 1e6,
             read_bytes: outcome.bytes_read,

@@ -3,7 +3,7 @@
 use drom_load::Outcome;
 
 use super::{
-    Options,
+    Options, Secured,
     figures::{Column, Figures, round_ms},
 };
 
@@ -62,6 +62,14 @@ fn what(options: &Options, figures: &Figures) -> String {
     lines.put("Server Software", &figures.server);
     lines.put("Server Hostname", &url.host);
     lines.put("Server Port", url.port);
+    if let Some(Secured { protocol, key, name }) = &figures.secured {
+        lines.put("SSL/TLS Protocol", protocol);
+        for (what, value) in [("Server Temp Key", key), ("TLS Server Name", name)] {
+            if let Some(value) = value {
+                lines.put(what, value);
+            }
+        }
+    }
     lines.blank();
     lines.put("Document Path", &url.path);
     if options.variable_length {

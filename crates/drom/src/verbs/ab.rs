@@ -15,7 +15,7 @@ use drom_classics::{
     Refusal,
     ab::{self, Asked, Figures, Options},
 };
-use drom_load::{Address, Error, ErrorKind, Outcome, Plan, Record, Stop, Target};
+use drom_load::{Address, Error, ErrorKind, Outcome, Plan, Record, Stop, Target, Trust};
 
 use super::classic::{self, code_of, said};
 use crate::say;
@@ -48,17 +48,14 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
 }
 
 fn load(options: &Options) -> Result<u8, Refusal> {
-    if options.url.tls {
-        let what = "ab: https is not built yet; load the plain http port of the server\n";
-        return Err(Refusal::new(STATUS_FAILED, what));
-    }
+    let trust = trust(options)?;
     let request = ab::request(options, &body(options)?);
     let html = options.html.is_some();
     classic::print("ab", &ab::banner(html))?;
     if !html {
         classic::print("ab", &ab::benchmarking(options))?;
     }
-    let plan = plan(options, request.clone())?;
+    let plan = Plan { trust, ..plan(options, request.clone())? };
     let (outcome, is_interrupted) = measure(options, &plan)?;
     let log = ab::log(options, &request, &outcome);
     classic::print("ab", &log)?;
@@ -81,13 +78,39 @@ fn body(options: &Options) -> Result<Vec<u8>, Refusal> {
     })
 }
 
+/// ab believes any certificate, and takes no session up again.
+fn trust(options: &Options) -> Result<Trust, Refusal> {
+    let tls = &options.tls;
+    let refused = |what: String| Err(Refusal::new(STATUS_FAILED, format!("ab: {what}\n")));
+    let version = match tls.protocol.as_deref().map(ab::version) {
+        Some(Err(word)) => return refused(format!("-f {word}: TLS 1.2 and 1.3 are built")),
+        Some(Ok(version)) => version,
+        None => None,
+    };
+    if options.url.tls && options.proxy.is_some() {
+        return refused("https through a proxy is not built yet".to_owned());
+    }
+    if options.url.tls && tls.ciphers.is_some() {
+        return refused("-Z is not built yet; client and server choose the cipher".to_owned());
+    }
+    let files = tls.certificate.as_ref().map(|file| (file.into(), file.into()));
+    Ok(Trust {
+        insecure: true,
+        client_files: files,
+        no_sni: tls.no_sni,
+        only: version,
+        ..Trust::default()
+    })
+}
+
 fn plan(options: &Options, request: Vec<u8>) -> Result<Plan, Refusal> {
     let url = &options.url;
     let (host, port) = match &options.proxy {
         Some((host, port)) => (&**host, *port),
         None => (&*url.host, url.port),
     };
-    let found = Target::resolve(&format!("http://{host}:{port}/"));
+    let scheme = if url.tls { "https" } else { "http" };
+    let found = Target::resolve(&format!("{scheme}://{host}:{port}/"));
     let target = found.map_err(|error| refusal(options, &error))?;
     Ok(Plan {
         connections: options.concurrency,
