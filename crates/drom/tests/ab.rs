@@ -122,6 +122,18 @@ fn answers_that_are_cut_off_are_counted_as_ab_counts_them() {
 }
 
 #[test]
+fn resets_end_the_run_or_are_counted_thrice() {
+    if !real_is_there() {
+        return;
+    }
+    for line in
+        ["-n 20 URL/reset", "-n 20 -k URL/reset", "-n 20 -r URL/reset", "-r -l -n 20 -k URL/reset"]
+    {
+        assert_same(line);
+    }
+}
+
+#[test]
 fn tables_are_abs_line_by_line() {
     if !real_is_there() {
         return;

@@ -183,11 +183,11 @@ fn told_of_end(options: &Options, outcome: &Outcome) -> Result<(), Refusal> {
     };
     let (status, why) = end_of(last);
     let is_done = |record: &&Record| !ends(record) && record.error != Some(ErrorKind::Connect);
-    let total = match outcome.records.iter().filter(is_done).count() {
-        0 => String::new(),
-        done => format!("Total of {done} requests completed\n"),
-    };
-    Err(Refusal::new(status, format!("{why}\n{total}")))
+    let done = outcome.records.iter().filter(is_done).count();
+    if done > 0 {
+        classic::print("ab", &format!("Total of {done} requests completed\n"))?;
+    }
+    Err(Refusal::new(status, format!("{why}\n")))
 }
 
 fn end_of(record: &Record) -> (u8, String) {

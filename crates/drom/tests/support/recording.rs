@@ -5,6 +5,7 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
+    os::fd::AsRawFd,
     sync::{Arc, Mutex},
     thread,
     time::Duration,
@@ -99,7 +100,21 @@ fn answer(stream: &mut TcpStream, request: &str, number: usize) -> bool {
         _ if path.contains("close") && is_fifth => 0,
         _ => whole.len(),
     };
+    if path.contains("reset") && is_fifth {
+        reset(stream);
+        return false;
+    }
     // A client that went away is its own business.
     let written = stream.write_all(&whole.as_bytes()[..cut]);
     written.is_ok() && keeps && cut == whole.len()
+}
+
+/// The close that follows is a reset.
+fn reset(stream: &TcpStream) {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    let length = size_of_val(&linger) as libc::socklen_t;
+    let (level, name, value) = (libc::SOL_SOCKET, libc::SO_LINGER, (&raw const linger).cast());
+    // SAFETY: the option's value lives through the call and has the length that is told.
+    let set = unsafe { libc::setsockopt(stream.as_raw_fd(), level, name, value, length) };
+    assert_eq!(set, 0, "the socket is ours and open");
 }
