@@ -19,10 +19,10 @@ pub fn most(spans: impl Iterator<Item = (u64, u64)>) -> u64 {
     most.unsigned_abs()
 }
 
-/// From the first begin to the last end.
+/// From the first planned begin, however late it was, to the last end.
 #[must_use]
 pub fn whole_s(records: &[Record]) -> f64 {
-    let first = records.iter().map(|record| record.exchange.begun_ns).min();
+    let first = records.iter().map(|record| record.exchange.planned_ns).min();
     let last = records.iter().map(|record| record.ended_ns).max();
     first.zip(last).map_or(0.0, |(first, last)| last.saturating_sub(first) as f64 / 1e9)
 }

@@ -30,7 +30,7 @@ impl Figures {
     /// Of what ended until the end: when the seconds are over, what is under way is thrown away.
     #[must_use]
     pub fn of(options: &Options, records: &[Record]) -> Self {
-        let begun_ns = records.iter().map(|record| record.exchange.begun_ns).min().unwrap_or(0);
+        let begun_ns = records.iter().map(|record| record.exchange.planned_ns).min().unwrap_or(0);
         let interval_ns = options.interval_ms().unwrap_or(0) * 1_000_000;
         // The clock of a rate starts an interval before the first fetch.
         let begun_ns = begun_ns.saturating_sub(interval_ns);
