@@ -11,7 +11,7 @@ mod wire;
 
 pub use wire::route;
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use crate::{
     connection::{Connection, Phase, to_ns},
@@ -25,6 +25,7 @@ use crate::{
     request,
     socket::Route,
     tally::Tally,
+    tls::TlsFacts,
     world::World,
 };
 
@@ -58,6 +59,10 @@ pub struct Lane<'a, W> {
     pub fatal: Option<Error>,
     template: Template,
     is_head: bool,
+    /// A request has failed in the way that ends the run.
+    pub has_ended: bool,
+    /// Of the first secured connection.
+    pub tls: Option<TlsFacts>,
     /// The request's bytes, as often as a connection may have to write them at once.
     batch: Vec<u8>,
     request_bytes: usize,
@@ -66,6 +71,8 @@ pub struct Lane<'a, W> {
     heads: Heads,
     /// Length of the last answer's body as its head told it; 0 where it did not.
     last_body: u64,
+    /// What the system said to the call that ends a request.
+    os_error: Option<i32>,
     anyone_established: bool,
 }
 
@@ -86,6 +93,9 @@ impl<'a, W: World> Lane<'a, W> {
             fatal: None,
             template: request::template(plan),
             is_head: plan.method == "HEAD",
+            has_ended: false,
+            tls: None,
+            os_error: None,
             batch: request.repeat(plan.depth as usize),
             request_bytes: request.len(),
             depth: plan.depth as usize,
@@ -94,6 +104,11 @@ impl<'a, W: World> Lane<'a, W> {
             last_body: 0,
             anyone_established: false,
         }
+    }
+
+    /// The head of the first answer, as it came.
+    pub fn first_head(&self) -> &[u8] {
+        self.heads.first()
     }
 
     /// Lets a connection that can take requests begin as many as it has room and turns for.
@@ -276,18 +291,26 @@ impl<'a, W: World> Lane<'a, W> {
         error: Option<ErrorKind>,
         kept: bool,
     ) {
-        if self.records.len() >= self.plan.records_max || !self.measuring {
+        let is_kept = self.records.len() < self.plan.records_max && self.measuring;
+        if !is_kept && (error.is_none() || self.plan.ends_with.is_none()) {
             return;
         }
-        self.records.push(Record {
+        let record = Record {
             exchange,
             ended_ns: self.now_ns,
             connection: connection.token,
             on_socket: connection.on_socket,
             status: if error.is_none() { connection.status } else { 0 },
             error,
+            os_error: self.os_error,
             kept,
-        });
+        };
+        if error.is_some() {
+            self.has_ended |= self.plan.ends_with.is_some_and(|ends| ends(&record));
+        }
+        if is_kept {
+            self.records.push(record);
+        }
     }
 
     /// Error pages differ from the page: they are counted by their status.
@@ -322,6 +345,13 @@ impl<'a, W: World> Lane<'a, W> {
         self.hang_up(connection);
         connection.phase = Phase::Resting { until_ns: self.now_ns };
         self.resting.push(connection.token);
+    }
+
+    /// The same for an error of the system's.
+    fn fail_by(&mut self, connection: &mut Connection<W::Stream>, kind: ErrorKind, by: &io::Error) {
+        self.os_error = by.raw_os_error();
+        self.fail(connection, kind);
+        self.os_error = None;
     }
 }
 

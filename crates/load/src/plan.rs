@@ -9,6 +9,7 @@ use std::{
 
 use crate::{
     error::Error,
+    exchange::Record,
     schedule::{Arrivals, Stage},
     tls::Trust,
 };
@@ -160,6 +161,13 @@ pub struct Plan {
     pub expect_body: Option<ExpectedBody>,
     /// Of so many requests each thread keeps a record.
     pub records_max: usize,
+    /// Sent as it is, in place of what method, headers and body make; the method still says whether
+    /// answers have bodies.
+    pub raw_request: Option<Vec<u8>>,
+    /// Which failed request ends the run.
+    pub ends_with: Option<fn(&Record) -> bool>,
+    /// Sizes of each socket's send and receive buffers.
+    pub buffer_bytes: Option<(usize, usize)>,
 }
 
 impl Plan {
@@ -185,6 +193,9 @@ impl Plan {
             timeout: Duration::from_secs(10),
             expect_body: None,
             records_max: 0,
+            raw_request: None,
+            ends_with: None,
+            buffer_bytes: None,
         }
     }
 

@@ -9,6 +9,9 @@ use crate::{
 
 /// The bytes of the plan's request.
 pub fn build(plan: &Plan) -> Result<Vec<u8>, Error> {
+    if let Some(raw) = &plan.raw_request {
+        return whole(raw);
+    }
     if plan.method.is_empty() || !plan.method.bytes().all(is_token) {
         return refuse(format!("{:?} is not a method", plan.method));
     }
@@ -64,6 +67,14 @@ pub fn template(plan: &Plan) -> Template {
         fields.push(("content-length".to_owned(), plan.body.len().to_string()));
     }
     Template::new(&fields, &plan.body)
+}
+
+/// A request as another tool would have written it; its framing is that tool's business.
+fn whole(raw: &[u8]) -> Result<Vec<u8>, Error> {
+    if memchr::memmem::find(raw, b"\r\n\r\n").is_none() {
+        return refuse("no empty line ends its head".to_owned());
+    }
+    Ok(raw.to_vec())
 }
 
 fn check_framing(plan: &Plan) -> Result<(), Error> {
@@ -141,6 +152,14 @@ mod tests {
         let text = "POST /x?y HTTP/1.1\r\nhost: other\r\nConnection: close\r\n\
                     Content-Length: 3\r\n\r\na=b";
         assert_eq!(build(&plan).expect("good"), text.as_bytes());
+    }
+
+    #[test]
+    fn a_raw_request_is_sent_as_it_is() {
+        let raw = |text: &str| build(&Plan { raw_request: Some(text.into()), ..plan() });
+        let old = "GET / HTTP/1.0\r\nContent-length: 3\r\n\r\na=b";
+        assert_eq!(raw(old).expect("good"), old.as_bytes());
+        assert!(raw("GET / HTTP/1.0\r\n").is_err(), "the server would wait for its end");
     }
 
     #[test]

@@ -232,7 +232,7 @@ fn engine(plan: &Plan) -> &'static str {
     }
 }
 
-fn add_up(plan: &Plan, reports: Vec<Report>, timeline: Timeline) -> Outcome {
+fn add_up(plan: &Plan, mut reports: Vec<Report>, timeline: Timeline) -> Outcome {
     let mut outcome = Outcome { engine: engine(plan), ..Outcome::default() };
     let (sum, intervals) = timeline.finish();
     outcome.timeline = intervals;
@@ -256,6 +256,12 @@ fn add_up(plan: &Plan, reports: Vec<Report>, timeline: Timeline) -> Outcome {
         outcome.pace = pace::rates(&marks, outcome.duration);
     }
     outcome.steal_share = reports.first().and_then(|report| report.steal_share);
+    outcome.first_head = reports
+        .iter_mut()
+        .map(|r| std::mem::take(&mut r.first_head))
+        .find(|h| !h.is_empty())
+        .unwrap_or_default();
+    outcome.secured = reports.iter_mut().find_map(|report| report.tls.take());
     outcome.records = reports.into_iter().flat_map(|report| report.records).collect();
     debug_assert!(plan.connections_used() as usize == outcome.answers_per_connection.len());
     outcome

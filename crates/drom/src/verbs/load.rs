@@ -13,7 +13,7 @@ mod request;
 mod text;
 mod transport;
 
-use std::time::Duration;
+use std::{sync::atomic::AtomicBool, time::Duration};
 
 use drom_load::{Error, Outcome, Plan, Stage, Stop};
 
@@ -162,6 +162,17 @@ fn pace(args: &Args, duration: Duration) -> Option<drom_load::Pace> {
         requests: args.requests,
     };
     written.pace()
+}
+
+/// The report for people of a run that an old tool's words asked for.
+pub fn native(url: &str, plan: &Plan, outcome: &Outcome) -> String {
+    let (checks, width) = (checks::all(plan, outcome), super::report::style().width);
+    text::render(url, plan, outcome, &checks, (text::Paint::for_stdout(), width))
+}
+
+/// Set by the first Ctrl-C.
+pub fn watch_interrupts() -> &'static AtomicBool {
+    interrupt::watch()
 }
 
 fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Exit {

@@ -31,6 +31,7 @@ pub fn route(plan: &Plan, request: &[u8]) -> Result<Route, Error> {
         security: security.transpose()?,
         sources: plan.sources.clone(),
         one_segment,
+        buffer_bytes: plan.buffer_bytes,
     })
 }
 
@@ -101,6 +102,9 @@ impl<W: World> Lane<'_, W> {
         if self.route.security.is_some() {
             self.now_ns = self.world.now_ns();
             self.tally.times.tls.record_ns(self.now_ns.saturating_sub(connection.secure_ns));
+            if self.tls.is_none() {
+                self.tls = stream.tls();
+            }
         }
         connection.established = true;
         self.anyone_established = true;
@@ -129,7 +133,7 @@ impl<W: World> Lane<'_, W> {
         let Some(stream) = &mut connection.stream else { return };
         match stream.push() {
             Ok(()) => self.flush(connection),
-            Err(error) => self.fail(connection, write_error(&error)),
+            Err(error) => self.fail_by(connection, write_error(&error), &error),
         }
     }
 
@@ -146,10 +150,12 @@ impl<W: World> Lane<'_, W> {
     }
 
     fn connect_failed(&mut self, connection: &mut Connection<W::Stream>, error: io::Error) {
-        if let Some(fatal) = self.judge_connect(error) {
+        if let Some(fatal) = self.judge_connect(&error) {
             self.fatal = Some(fatal);
         }
+        self.os_error = error.raw_os_error();
         self.unreachable(connection, ErrorKind::Connect);
+        self.os_error = None;
     }
 
     /// There is no connection for the requests that wait for one.
@@ -163,7 +169,7 @@ impl<W: World> Lane<'_, W> {
     }
 
     /// A server that was never reached is no measurement; one that goes away is.
-    fn judge_connect(&self, source: io::Error) -> Option<Error> {
+    fn judge_connect(&self, source: &io::Error) -> Option<Error> {
         let address = self.route.address.clone();
         match source.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => {
@@ -173,7 +179,11 @@ impl<W: World> Lane<'_, W> {
             Some(libc::EADDRNOTAVAIL) => Some(Error::Ports { address }),
             _ if self.anyone_established => None,
             Some(libc::ECONNREFUSED) => Some(Error::Refused { address }),
-            _ => Some(Error::Connect { address, source }),
+            code => {
+                let source =
+                    code.map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
+                Some(Error::Connect { address, source })
+            }
         }
     }
 
@@ -195,10 +205,22 @@ impl<W: World> Lane<'_, W> {
             match stream.write(&self.batch[connection.written..wanted]) {
                 Ok(count) => connection.written += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return self.fail(connection, write_error(&error)),
+                Err(error) => return self.fail_by(connection, write_error(&error), &error),
             }
         }
+        if self.plan.records_max > 0 {
+            self.stamp_sent(connection);
+        }
         (connection.pending, connection.written) = (0, 0);
+    }
+
+    /// Costs a look at the clock: only records have a place for it.
+    fn stamp_sent(&mut self, connection: &mut Connection<W::Stream>) {
+        self.now_ns = self.world.now_ns();
+        let first = connection.flights.len() - connection.pending;
+        for exchange in connection.flights.iter_mut().skip(first) {
+            exchange.sent_ns = self.now_ns;
+        }
     }
 
     /// The pending requests of which no byte was written yet begin to be written now.
@@ -237,7 +259,7 @@ impl<W: World> Lane<'_, W> {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return self.fail(connection, read_error(&error)),
+                Err(error) => return self.fail_by(connection, read_error(&error), &error),
             }
         }
     }
@@ -278,7 +300,7 @@ impl<W: World> Lane<'_, W> {
             }
             Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => Skipped::NothingLeft,
             Some(Err(error)) => {
-                self.fail(connection, read_error(&error));
+                self.fail_by(connection, read_error(&error), &error);
                 Skipped::NothingLeft
             }
         }

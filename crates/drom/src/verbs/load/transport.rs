@@ -93,6 +93,7 @@ impl Transport {
                 ca_file: self.cacert.clone(),
                 client_files: self.cert.clone().zip(self.key.clone()),
                 resume: self.tls_resume,
+                ..Trust::default()
             },
             ..plan
         }
