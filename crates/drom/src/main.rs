@@ -21,6 +21,7 @@ struct Command {
 enum Verb {
     Serve(verbs::serve::Args),
     Load(Box<verbs::load::Args>),
+    Record(Box<verbs::record::Args>),
     Compare(verbs::compare::Args),
     Report(verbs::report::Args),
 }
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
     match command.verb {
         Verb::Serve(args) => verbs::serve::run(args),
         Verb::Load(args) => verbs::load::run(&args),
+        Verb::Record(args) => verbs::record::run(&args),
         Verb::Compare(args) => verbs::compare::run(args),
         Verb::Report(args) => verbs::report::run(args),
     }

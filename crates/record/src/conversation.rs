@@ -103,7 +103,8 @@ impl<'s> Conversation<'s> {
         if let Some(server) = self.server.take().and_then(still_idle) {
             let (told, result) = self.relay_over(server, request, fields);
             // The server may have closed it while the request was on its way.
-            if result.is_ok() || told.heard || !is_repeatable(request) || told.body_bytes > 0 {
+            let is_stale = matches!(result, Err(Broken::Server(_))) && !told.heard;
+            if !is_stale || !is_repeatable(request) || told.body_bytes > 0 {
                 return (told, result);
             }
         }

@@ -2,5 +2,6 @@
 
 pub mod compare;
 pub mod load;
+pub mod record;
 pub mod report;
 pub mod serve;
