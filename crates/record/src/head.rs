@@ -278,7 +278,9 @@ mod tests {
         }
 
         #[test]
-        fn nothing_makes_it_panic(text in "(GET|\\PC*) [ -~]{0,20}( HTTP/1.1)?\r\n[ -~\r\n]{0,60}") {
+        fn nothing_makes_it_panic(
+            text in "(GET|\\PC*) [ -~]{0,20}( HTTP/1.1)?\r\n[ -~\r\n]{0,60}",
+        ) {
             let _ = parse(text.as_bytes());
         }
     }
