@@ -65,6 +65,31 @@ fn requests_in_one_piece_and_in_many_are_the_same() {
 }
 
 #[test]
+fn answers_in_many_pieces_are_whole() {
+    let answer = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nX-A: b\r\n c\r\n\
+                  Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+    let behind = Behind::start(move |mut stream| {
+        stream.set_nodelay(true).unwrap();
+        let mut requests = BufReader::new(stream.try_clone().unwrap());
+        while head(&mut requests).is_some() {
+            for byte in answer.as_bytes() {
+                if stream.write_all(&[*byte]).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    let recorder = Recorder::start(&behind.url(), &[]);
+    let mut client = Client::new(recorder.address);
+    for _ in 0..5 {
+        assert_eq!(client.get("/").status, 100);
+        let answer = client.answer().unwrap();
+        assert_eq!((answer.text(), answer.header("X-A")), ("abcde".to_owned(), Some("b c")));
+    }
+    assert_eq!(behind.connections.load(Relaxed), 1);
+}
+
+#[test]
 fn interim_answers_pass_and_bodies_wait_for_them() {
     let (_behind, recorder) = both(&[]);
     let mut client = Client::new(recorder.address);

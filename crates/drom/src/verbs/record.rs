@@ -12,6 +12,7 @@ use std::{
 };
 
 use drom_load::Trust;
+use drom_observe::clock;
 use drom_record::{Error, Filter, Options, Proxy, Seen};
 use drom_report::format;
 use drom_scenario::WriteOptions;
@@ -92,6 +93,8 @@ be written; 2 wrong flags, or a file that is none of its kind. docs/record.md ha
 
 /// A recording with requests that are not in its file yet is written after so long a pause.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Or, when there is no pause, after so long.
+const UNSAVED_MAX: Duration = Duration::from_secs(20);
 const TICK: Duration = Duration::from_millis(100);
 
 pub fn run(args: &Args) -> Exit {
@@ -179,19 +182,19 @@ fn tape(args: &Args, to: &str) -> Result<Tape, Failure> {
 
 /// Until enough was recorded or somebody ends it.
 fn listen(args: &Args, proxy: &Proxy, tape: &mut Tape, stop: &AtomicBool) {
-    let mut paused = Duration::ZERO;
+    let (mut paused, mut saved) = (Duration::ZERO, clock::now());
     while !stop.load(Relaxed) && !is_full(args, tape) {
         if let Some(seen) = proxy.next(TICK) {
             see(args, tape, seen);
             paused = Duration::ZERO;
-            continue;
+        } else {
+            paused += TICK;
         }
-        paused += TICK;
-        if paused >= PAUSE {
+        if paused >= PAUSE || saved.elapsed() >= UNSAVED_MAX {
             if let Some(trouble) = tape.save() {
                 say::line(format!("drom record: {trouble}"));
             }
-            paused = Duration::ZERO;
+            (paused, saved) = (Duration::ZERO, clock::now());
         }
     }
 }
@@ -218,9 +221,10 @@ fn line(seen: &Seen) -> String {
     format!("{method} {path} {status} {ms:.decimals$} ms{note}")
 }
 
-/// `127.0.0.1:8888`, `localhost:8888`, `:8888`.
+/// `127.0.0.1:8888`, `localhost:8888`, `8888`.
 fn address(text: &str) -> Result<SocketAddr, String> {
-    let whole = if text.starts_with(':') { format!("127.0.0.1{text}") } else { text.to_owned() };
+    let is_port = text.parse::<u16>().is_ok();
+    let whole = if is_port { format!("127.0.0.1:{text}") } else { text.to_owned() };
     let found = whole.to_socket_addrs().ok().and_then(|mut found| found.next());
     found.ok_or_else(|| format!("{text:?} is no address like 127.0.0.1:8888"))
 }
@@ -238,10 +242,10 @@ mod tests {
 
     #[test]
     fn addresses_have_a_port() {
-        assert_eq!(address(":81"), Ok(SocketAddr::from(([127, 0, 0, 1], 81))));
+        assert_eq!(address("81"), Ok(SocketAddr::from(([127, 0, 0, 1], 81))));
         assert_eq!(address("0.0.0.0:0"), Ok(SocketAddr::from(([0, 0, 0, 0], 0))));
         assert!(address("[::1]:8").is_ok());
-        for bad in ["", "8888", "127.0.0.1", "127.0.0.1:99999"] {
+        for bad in ["", "88888", "127.0.0.1", "127.0.0.1:99999"] {
             assert!(address(bad).is_err(), "{bad}");
         }
     }

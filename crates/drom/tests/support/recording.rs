@@ -21,6 +21,7 @@ pub struct Recorder {
     pub address: SocketAddr,
     pub dir: tempfile::TempDir,
     said: Arc<Mutex<String>>,
+    listener: Option<thread::JoinHandle<()>>,
 }
 
 /// What is left of a recorder that has ended.
@@ -49,12 +50,12 @@ impl Recorder {
         let address = address.unwrap_or_else(|| panic!("it did not start: {line}"));
         let said = Arc::new(Mutex::new(String::new()));
         let into = Arc::clone(&said);
-        thread::spawn(move || {
+        let listener = thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
                 *into.lock().unwrap() += &(line + "\n");
             }
         });
-        Self { child, address, dir, said }
+        Self { child, address, dir, said, listener: Some(listener) }
     }
 
     pub fn file(&self) -> PathBuf {
@@ -92,8 +93,9 @@ impl Recorder {
         if let Some(mut pipe) = self.child.stdout.take().filter(|_| status.is_some()) {
             pipe.read_to_string(&mut stdout).unwrap();
         }
-        // The thread that reads the other stream is a moment behind.
-        thread::sleep(Duration::from_millis(50));
+        if let Some(listener) = self.listener.take().filter(|_| status.is_some()) {
+            listener.join().unwrap();
+        }
         Ended { status, stdout, stderr: self.said() }
     }
 
