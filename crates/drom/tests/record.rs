@@ -1,8 +1,8 @@
 //! `drom record` between clients and a server: what passes is what was sent, and what is written
 //! is what passed.
 
-#[path = "support/recording.rs"]
-mod recording;
+#[path = "support/recorder.rs"]
+mod recorder;
 mod support;
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use recording::{Behind, Recorder, head, pattern, sum};
+use recorder::{Behind, Recorder, head, pattern, sum};
 use support::{Client, eventually};
 
 fn both(flags: &[&str]) -> (Behind, Recorder) {

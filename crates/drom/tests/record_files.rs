@@ -1,7 +1,7 @@
 //! What `drom record` writes, when, and of which requests; and what it makes of others' files.
 
-#[path = "support/recording.rs"]
-mod recording;
+#[path = "support/recorder.rs"]
+mod recorder;
 mod support;
 
 use std::{
@@ -11,7 +11,7 @@ use std::{
 };
 
 use drom_scenario::Scenario;
-use recording::{Behind, Recorder};
+use recorder::{Behind, Recorder};
 use support::{Client, eventually, kill};
 
 fn drom(arguments: &[&str]) -> Output {
