@@ -208,6 +208,11 @@ fn who_breaks_off_breaks_nothing_else() {
     client.send("GET /cut HTTP/1.1\r\nHost: t\r\n\r\n");
     assert_eq!(client.answer(), None);
     assert!(client.is_closed());
+    // To a client of HTTP/1.0 the end of the connection would be that of the body.
+    let mut old = TcpStream::connect(recorder.address).unwrap();
+    old.write_all(b"GET /cut-chunk HTTP/1.0\r\n\r\n").unwrap();
+    let error = old.read_to_end(&mut Vec::new()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
     assert_eq!(Client::new(recorder.address).get("/hello").text(), "hello");
     let told = |text: &str| eventually(Duration::from_secs(10), || recorder.said().contains(text));
     assert!(told("the client ended within its request"));

@@ -89,6 +89,8 @@ impl<'s> Conversation<'s> {
                         self.shared.tell(Seen { note: Some(refusal.words), ..seen });
                         return false;
                     }
+                    // Its end would be the body's.
+                    self.client.broken = !request.modern;
                     refusal.words
                 }
             });

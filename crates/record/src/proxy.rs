@@ -168,13 +168,19 @@ fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
 
 fn converse(socket: TcpStream, shared: &Arc<Shared>) {
     let Ok(client) = Side::new(socket, None) else { return };
-    let of_thread = Arc::clone(shared);
     shared.connections.fetch_add(1, Relaxed);
-    let spawned = thread::Builder::new().name("client".to_owned()).spawn(move || {
-        Conversation::new(&of_thread, client).run();
-        of_thread.connections.fetch_sub(1, Relaxed);
-    });
-    if spawned.is_err() {
-        shared.connections.fetch_sub(1, Relaxed);
+    let place = Connected(Arc::clone(shared));
+    // Without a thread the connection ends at once, and its place is free again.
+    let _ = thread::Builder::new()
+        .name("client".to_owned())
+        .spawn(move || Conversation::new(&place.0, client).run());
+}
+
+/// One of the connections that are counted, however it ends.
+struct Connected(Arc<Shared>);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Relaxed);
     }
 }

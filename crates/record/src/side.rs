@@ -9,6 +9,7 @@ use std::{
 };
 
 use rustls::ClientConnection;
+use socket2::SockRef;
 
 use crate::poll::{self, Interest};
 
@@ -32,6 +33,8 @@ pub struct Side {
     pub ended: bool,
     /// The peer takes no more; it may still have something to say.
     pub deaf: bool,
+    /// What was written is not all, and only a reset can say so.
+    pub broken: bool,
 }
 
 impl Side {
@@ -40,7 +43,7 @@ impl Side {
         socket.set_nodelay(true)?;
         let (input, output) = (Vec::new(), Vec::new());
         let session = session.map(Box::new);
-        Ok(Self { socket, session, input, output, ended: false, deaf: false })
+        Ok(Self { socket, session, input, output, ended: false, deaf: false, broken: false })
     }
 
     pub fn has_room(&self) -> bool {
@@ -132,6 +135,11 @@ impl Side {
     /// Ends the connection so that the peer can read what was written: bytes that nobody reads
     /// would make the system reset it.
     pub fn linger(mut self) {
+        if self.broken {
+            // Where it cannot be set the peer takes a part for the whole.
+            let _ = SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));
+            return;
+        }
         let mut left = LINGER_BYTES_MAX;
         let mut ended_writing = false;
         for _ in 0..LINGER.as_millis() / 100 {

@@ -5,7 +5,7 @@
 mod checks;
 pub(super) mod count;
 mod duration;
-pub(super) mod interrupt;
+mod interrupt;
 mod json;
 mod pace;
 mod progress;

@@ -18,7 +18,7 @@ use drom_report::format;
 use drom_scenario::WriteOptions;
 
 use self::tape::Tape;
-use super::load::{count, interrupt};
+use super::load::{count, watch_interrupts};
 use crate::{exit::Exit, say};
 
 /// Write what a browser or a client does as a scenario
@@ -137,7 +137,7 @@ impl From<Error> for Failure {
 }
 
 fn record(args: &Args, to: &str) -> Result<(), Failure> {
-    let stop = interrupt::watch();
+    let stop = watch_interrupts();
     let mut tape = tape(args, to)?;
     let proxy = Proxy::start(&Options {
         listen: args.listen,

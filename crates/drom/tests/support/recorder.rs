@@ -231,6 +231,9 @@ impl Asked {
                            1\r\nh\r\n00004;a=b\r\nello \r\n0\r\nX-Late: 1\r\n\r\n"
                 .replace("ello ", "ello"),
             "/close" => "HTTP/1.0 200 OK\r\nX: 1\r\n\r\nuntil the end".to_owned(),
+            "/cut-chunk" => {
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nsh".to_owned()
+            }
             "/cut" => "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nshort".to_owned(),
             "/login" => format!(
                 "HTTP/1.1 302 Found\r\nLocation: http://{}/home\r\nContent-Length: 0\r\n\
@@ -248,7 +251,7 @@ impl Asked {
             _ => plain("", "hello"),
         };
         to.write_all(text.as_bytes()).ok()?;
-        (!matches!(path, "/close" | "/cut")).then_some(())
+        (!matches!(path, "/close" | "/cut" | "/cut-chunk")).then_some(())
     }
 }
 
