@@ -1,8 +1,8 @@
 //! One HTTP/2 connection, the client's side: requests to bytes, bytes to events. Pure.
 //!
 //! Frames are RFC 9113's; header blocks are `blocks.rs`. A request's block is the same each time,
-//! so it is made once a run ([`Template`]): the first on a connection fills the server's table,
-//! all others only point into it. Windows are opened so wide that they do not hold answers up; those of
+//! so it is made once a run ([`Template`]): the first on a connection fills the server's table, all
+//! others only point into it. Windows are opened so wide that they do not hold answers up; those of
 //! the server are kept. What an event means for a request is decided in `lane/streams.rs`.
 
 mod blocks;
