@@ -43,7 +43,7 @@ pub use plan::{Address, ExpectedBody, Pace, Plan, Stop, Target, Version};
 pub use run::{Progress, check_connections, run};
 pub use schedule::{Arrivals, Stage};
 pub use timeline::Interval;
-pub use tls::{TlsFacts, TlsVersion, Trust};
+pub use tls::{Security, TlsFacts, TlsVersion, Trust};
 pub use verdict::{Verdict as ClientVerdict, client_limited};
 
 /// The sans-I/O protocol core: bytes in, events out.
