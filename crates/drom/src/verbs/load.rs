@@ -7,10 +7,12 @@ mod count;
 mod duration;
 mod interrupt;
 mod json;
+mod output;
 mod pace;
 mod progress;
 mod request;
 mod text;
+mod told;
 mod transport;
 
 use std::time::Duration;
@@ -19,6 +21,7 @@ use drom_load::{Error, Outcome, Plan, Stage, Stop};
 
 use crate::{exit::Exit, say};
 use checks::Check;
+use told::Told;
 
 /// Load a web server: a closed loop, or requests at a rate.
 ///
@@ -75,12 +78,8 @@ pub struct Args {
     /// Load so long before measuring; what ends in it is counted apart
     #[arg(long, default_value = "0s", value_parser = duration::parse, value_name = "TIME")]
     warmup: Duration,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
-    /// No progress on the terminal
-    #[arg(short, long)]
-    quiet: bool,
+    #[command(flatten)]
+    output: output::Output,
 }
 
 const AFTER_HELP: &str = "\
@@ -91,10 +90,12 @@ Examples:
   drom load http://127.0.0.1:8080/ -c 200 --rate 500      500 a second over at most 200 connections
   drom load http://127.0.0.1:8080/ -c 200 --stages 30s:0-500,2m:500 --arrivals poisson
   drom load http://127.0.0.1:8080/form --data 'name=Ann'
+  drom load http://127.0.0.1:8080/ --threshold 'p99<250ms' --threshold 'failed<0.1%'
 
 Exit status: 0 measured; 1 could not be measured (no server, or no answer at all); 2 wrong flags or
-URL; 3 measured, but the client was the limit; 6 measured, but another self-check failed; 130
-stopped by Ctrl-C, what was measured so far is printed. Every figure is defined in docs/load.md.";
+URL; 3 measured, but the client was the limit; 6 measured, but another self-check failed; 9
+measured, and a threshold was not met; 130 stopped by Ctrl-C, what was measured so far is printed.
+Every figure is defined in docs/load.md.";
 
 pub fn run(args: &Args) -> Exit {
     match measure(args) {
@@ -122,7 +123,7 @@ impl From<Error> for Failure {
 fn measure(args: &Args) -> Result<(Plan, Outcome), Failure> {
     let plan = plan(args)?;
     let stop = interrupt::watch();
-    let mut progress = progress::Line::new(args.quiet);
+    let mut progress = progress::Line::new(args.output.quiet);
     let outcome = drom_load::run(&plan, stop, &mut |now| progress.show(now));
     progress.clear();
     Ok((plan, outcome?))
@@ -161,19 +162,18 @@ fn pace(args: &Args, duration: Duration) -> Option<drom_load::Pace> {
 }
 
 fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Exit {
-    let checks = checks::all(plan, outcome);
-    let text = if args.json {
-        json::render(plan, outcome, &checks)
-    } else {
-        let width = super::report::style().width;
-        text::render(&args.url, plan, outcome, &checks, (text::Paint::for_stdout(), width))
+    let told = Told {
+        url: &args.url,
+        plan,
+        outcome,
+        checks: checks::all(plan, outcome),
+        goals: told::goals(&args.output.threshold, outcome),
     };
-    let said = if args.json { say::result(&text) } else { say::words(&text) };
-    if let Err(error) = said {
+    if let Err(error) = args.output.tell(&told) {
         say::line(format!("drom load: cannot print the result: {error}"));
         return Exit::Failed;
     }
-    let exit = exit(outcome, &checks);
+    let exit = exit(&told);
     if exit == Exit::Failed {
         say::line(format!("drom load: {}", no_answer(outcome)));
     }
@@ -192,13 +192,16 @@ fn no_answer(outcome: &Outcome) -> String {
     )
 }
 
-fn exit(outcome: &Outcome, checks: &[Check]) -> Exit {
+fn exit(told: &Told<'_>) -> Exit {
+    let Told { outcome, checks, goals, .. } = told;
     if outcome.interrupted {
         Exit::Interrupted
     } else if outcome.answers() == 0 {
         Exit::Failed
     } else if checks.iter().any(|check| check.spoils() && check.name != checks::CLIENT) {
         Exit::Doubtful
+    } else if goals.iter().any(|goal| !goal.judged.met) {
+        Exit::Missed
     } else if checks.iter().any(Check::spoils) {
         Exit::ClientLimited
     } else {

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use drom_load::{Arrivals, Latency, OpenTally, Outcome, Plan, client_limited};
 use serde::Serialize;
 
-use super::checks::Check;
+use super::{
+    checks::Check,
+    told::{Goal, Told},
+};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -24,6 +27,7 @@ struct Document<'a> {
     errors: BTreeMap<&'static str, u64>,
     client: Client,
     checks: &'a [Check],
+    thresholds: &'a [Goal],
 }
 
 #[derive(Serialize)]
@@ -76,7 +80,8 @@ struct Client {
     limited: bool,
 }
 
-pub fn render(plan: &Plan, outcome: &Outcome, checks: &[Check]) -> String {
+pub fn render(told: &Told<'_>) -> String {
+    let Told { plan, outcome, .. } = *told;
     let Outcome { sent, ok, failed, in_flight, .. } = *outcome;
     let errors = outcome.errors.iter().map(|(kind, count)| (kind.name(), *count)).collect();
     let document = Document {
@@ -94,7 +99,8 @@ pub fn render(plan: &Plan, outcome: &Outcome, checks: &[Check]) -> String {
             cpu_us_per_request: outcome.cpu_us_per_request(),
             limited: client_limited(outcome, None).limited,
         },
-        checks,
+        checks: &told.checks,
+        thresholds: &told.goals,
     };
     let text = serde_json::to_string_pretty(&document);
     text.expect("numbers and strings always have a JSON form") + "\n"

@@ -6,7 +6,10 @@ use std::io::IsTerminal;
 
 use drom_load::{Arrivals, Latency, OpenTally, Outcome, Pace, Plan};
 
-use super::checks::{Check, State};
+use super::{
+    checks::{Check, State},
+    told::{Goal, Told},
+};
 
 /// Whether to colour.
 #[derive(Clone, Copy)]
@@ -41,25 +44,44 @@ impl Paint {
 }
 
 /// On a terminal of `width` columns the words of a check go on below each other.
-pub fn render(
-    url: &str,
-    plan: &Plan,
-    outcome: &Outcome,
-    checks: &[Check],
-    (paint, width): (Paint, Option<usize>),
-) -> String {
-    let mut lines = heading(url, plan, outcome, paint);
+pub fn render(told: &Told<'_>, paint: Paint, width: Option<usize>) -> String {
+    let Told { plan, outcome, .. } = *told;
+    let mut lines = heading(told.url, plan, outcome, paint);
     if nothing(outcome) {
         lines.push(row(paint, "Rate", "nothing was measured"));
         return lines.iter().map(|line| format!("{}\n", line.trim_end())).collect();
     }
-    lines.push(String::new());
-    lines.extend(rates(outcome, paint));
-    lines.push(String::new());
-    lines.extend(latencies(plan, outcome, paint));
-    lines.push(String::new());
-    lines.extend(answers(outcome, paint));
-    lines.push(String::new());
+    let blocks = [
+        rates(outcome, paint),
+        latencies(plan, outcome, paint),
+        answers(outcome, paint),
+        goals(&told.goals, paint),
+        checks(&told.checks, paint, width),
+    ];
+    for block in blocks.into_iter().filter(|block| !block.is_empty()) {
+        lines.push(String::new());
+        lines.extend(block);
+    }
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+fn goals(goals: &[Goal], paint: Paint) -> Vec<String> {
+    let widest = goals.iter().map(|goal| goal.threshold.expression.len()).max().unwrap_or(0);
+    let line = |(at, goal): (usize, &Goal)| {
+        let state = if goal.judged.met { State::Ok } else { State::Failed };
+        let value = goal.judged.value.map_or_else(
+            || "not measured".to_owned(),
+            |value| format!("{} {}", drom_report::format::three(value), goal.threshold.unit()),
+        );
+        let title = if at == 0 { "Thresholds" } else { "" };
+        let expression = &goal.threshold.expression;
+        row(paint, title, &format!("{} {expression:<widest$}  {value}", paint.state(state)))
+    };
+    goals.iter().enumerate().map(line).collect()
+}
+
+fn checks(checks: &[Check], paint: Paint, width: Option<usize>) -> Vec<String> {
+    let mut lines = Vec::new();
     for (at, check) in checks.iter().enumerate() {
         let title = if at == 0 { "Checks" } else { "" };
         let mut name = format!("{} {:<CHECK_WIDTH$} ", paint.state(check.state), check.name);
@@ -68,7 +90,7 @@ pub fn render(
             name = String::new();
         }
     }
-    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+    lines
 }
 
 const TITLE_WIDTH: usize = 12;
