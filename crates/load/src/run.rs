@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use drom_observe::clock::monotonic_ns;
+use drom_observe::clock::{monotonic_ns, wall_at};
 
 use crate::{
     connection::to_ns,
@@ -99,7 +99,8 @@ pub fn run(
         let reports = spawned.into_iter().map(join).collect::<Result<Vec<_>, _>>()?;
         Ok::<_, Error>((reports, timeline))
     })?;
-    Ok(add_up(plan, reports, timeline))
+    let opened = Some(wall_at(open_ns));
+    Ok(Outcome { opened, ..add_up(plan, reports, timeline) })
 }
 
 type Handle<'scope> = ScopedJoinHandle<'scope, Result<Report, Error>>;

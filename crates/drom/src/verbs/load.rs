@@ -4,6 +4,7 @@
 
 mod checks;
 mod count;
+mod csv;
 mod duration;
 mod interrupt;
 mod json;
@@ -11,6 +12,7 @@ mod output;
 mod pace;
 mod progress;
 mod request;
+mod series;
 mod text;
 mod told;
 mod transport;
@@ -122,6 +124,7 @@ impl From<Error> for Failure {
 
 fn measure(args: &Args) -> Result<(Plan, Outcome), Failure> {
     let plan = plan(args)?;
+    args.output.check().map_err(|message| Failure { message, exit: Exit::Usage })?;
     let stop = interrupt::watch();
     let mut progress = progress::Line::new(args.output.quiet);
     let outcome = drom_load::run(&plan, stop, &mut |now| progress.show(now));
@@ -170,7 +173,7 @@ fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Exit {
         goals: told::goals(&args.output.threshold, outcome),
     };
     if let Err(error) = args.output.tell(&told) {
-        say::line(format!("drom load: cannot print the result: {error}"));
+        say::line(format!("drom load: {error}"));
         return Exit::Failed;
     }
     let exit = exit(&told);
