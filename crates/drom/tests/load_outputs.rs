@@ -92,6 +92,24 @@ fn every_file_tells_the_same_run() {
     assert_hdr_log(Path::new(&hdr), ok, json.len());
 }
 
+#[test]
+fn the_page_needs_no_network_and_says_what_the_run_says() {
+    let (_server, url) = server();
+    let flags = ["-n", "300", "-c", "2", "--html", "-", "--threshold", "p50<1ns,failed<1%"];
+    let page = String::from_utf8(drom(&[&[&url[..]], &flags[..]].concat()).stdout).expect("text");
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
+    assert!(page.contains(&format!("<title>GET {url}</title>")), "{page}");
+    assert!(page.contains("1 of 2 thresholds not met") && page.contains("p50&lt;1ns"), "{page}");
+    assert!(
+        page.contains("<td class=\"state \">status 200</td><td class=\"n\">300</td>"),
+        "{page}"
+    );
+    assert_eq!(page.matches("<svg").count(), 3, "rate, latency, percentiles");
+    for foreign in ["<link", "<img", "src=", "@import", "url(", "NaN"] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+}
+
 fn assert_hdr_log(path: &Path, answers: u64, seconds: usize) {
     let log = fs::read(path).expect("a log");
     let text = String::from_utf8_lossy(&log).into_owned();

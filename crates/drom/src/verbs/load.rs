@@ -6,6 +6,7 @@ mod checks;
 mod count;
 mod csv;
 mod duration;
+mod html;
 mod interrupt;
 mod json;
 mod output;

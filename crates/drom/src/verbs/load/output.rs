@@ -8,7 +8,7 @@ use std::{
 
 use drom_load::{Threshold, threshold};
 
-use super::{csv, json, series, text, told::Told};
+use super::{csv, html, json, series, text, told::Told};
 use crate::{say, verbs::report};
 
 #[derive(clap::Args)]
@@ -25,6 +25,9 @@ pub struct Output {
     /// Write the latencies second by second as an HdrHistogram log
     #[arg(long, value_name = "FILE")]
     hdr: Option<PathBuf>,
+    /// Write the result as a page for a browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Judge the run: p99<250ms, failed<0.1%, rate>=2k; see --help
     #[arg(long, value_parser = Threshold::parse, value_name = "METRIC<LIMIT")]
     #[arg(value_delimiter = ',', long_help = threshold::help())]
@@ -73,10 +76,11 @@ impl Output {
     }
 
     fn files(&self) -> Vec<(&Path, Form)> {
-        let files: [(&Option<PathBuf>, Form); 3] = [
+        let files: [(&Option<PathBuf>, Form); 4] = [
             (&self.csv, csv::summary),
             (&self.csv_series, series::csv),
             (&self.hdr, series::hdr_log),
+            (&self.html, html::render),
         ];
         let asked = files.into_iter().filter_map(|(path, form)| Some((path.as_deref()?, form)));
         asked.collect()

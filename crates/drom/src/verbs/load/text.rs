@@ -69,13 +69,13 @@ fn goals(goals: &[Goal], paint: Paint) -> Vec<String> {
     let widest = goals.iter().map(|goal| goal.threshold.expression.len()).max().unwrap_or(0);
     let line = |(at, goal): (usize, &Goal)| {
         let state = if goal.judged.met { State::Ok } else { State::Failed };
-        let value = goal.judged.value.map_or_else(
-            || "not measured".to_owned(),
-            |value| format!("{} {}", drom_report::format::three(value), goal.threshold.unit()),
-        );
         let title = if at == 0 { "Thresholds" } else { "" };
         let expression = &goal.threshold.expression;
-        row(paint, title, &format!("{} {expression:<widest$}  {value}", paint.state(state)))
+        row(
+            paint,
+            title,
+            &format!("{} {expression:<widest$}  {}", paint.state(state), goal.value()),
+        )
     };
     goals.iter().enumerate().map(line).collect()
 }
@@ -112,6 +112,42 @@ fn row(paint: Paint, title: &str, text: &str) -> String {
 }
 
 fn heading(url: &str, plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
+    let mut lines = vec![
+        row(paint, "Target", &format!("{} {url}", plan.method)),
+        row(paint, "Load", &format!("{}; {}", clients(plan, outcome), outcome.engine)),
+    ];
+    lines.extend(plan.pace.as_ref().map(|pace| row(paint, "Arrivals", &arrivals(pace))));
+    lines.push(row(paint, "Window", &window(plan, outcome)));
+    lines
+}
+
+/// What was done, for how long: the page's line below the title.
+pub fn heading_items(plan: &Plan, outcome: &Outcome) -> Vec<String> {
+    let pace = plan.pace.as_ref().map(arrivals);
+    let mut items = vec![window(plan, outcome), clients(plan, outcome)];
+    items.extend(pace.into_iter().chain([outcome.engine.to_owned()]));
+    items
+}
+
+fn window(plan: &Plan, outcome: &Outcome) -> String {
+    let length = time_us(outcome.duration.as_secs_f64() * 1e6);
+    let warmup = match outcome.warmup_requests {
+        _ if plan.warmup.is_zero() => "no warm-up".to_owned(),
+        requests => {
+            let length = time_us(plan.warmup.as_secs_f64() * 1e6);
+            format!("after {length} of warm-up ({} requests)", count(requests))
+        }
+    };
+    let stopped = if outcome.interrupted { ", stopped early" } else { "" };
+    match count(outcome.warmup_requests) {
+        requests if nothing(outcome) => {
+            format!("none: stopped in the warm-up ({requests} requests)")
+        }
+        _ => format!("{length}{stopped}, {warmup}"),
+    }
+}
+
+fn clients(plan: &Plan, outcome: &Outcome) -> String {
     let used = plan.connections_used();
     let mut connections = number_of(u64::from(used), "connection");
     if used < plan.connections {
@@ -123,28 +159,7 @@ fn heading(url: &str, plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<Strin
         (true, 1) => "keep-alive".to_owned(),
         (true, depth) => format!("keep-alive, {depth} requests pipelined"),
     };
-    let length = time_us(outcome.duration.as_secs_f64() * 1e6);
-    let warmup = match outcome.warmup_requests {
-        _ if plan.warmup.is_zero() => "no warm-up".to_owned(),
-        requests => {
-            let length = time_us(plan.warmup.as_secs_f64() * 1e6);
-            format!("after {length} of warm-up ({} requests)", count(requests))
-        }
-    };
-    let stopped = if outcome.interrupted { ", stopped early" } else { "" };
-    let window = match count(outcome.warmup_requests) {
-        requests if nothing(outcome) => {
-            format!("none: stopped in the warm-up ({requests} requests)")
-        }
-        _ => format!("{length}{stopped}, {warmup}"),
-    };
-    let mut lines = vec![
-        row(paint, "Target", &format!("{} {url}", plan.method)),
-        row(paint, "Load", &format!("{connections}, {threads}, {reuse}; {}", outcome.engine)),
-    ];
-    lines.extend(plan.pace.as_ref().map(|pace| row(paint, "Arrivals", &arrivals(pace))));
-    lines.push(row(paint, "Window", &window));
-    lines
+    format!("{connections}, {threads}, {reuse}")
 }
 
 fn arrivals(pace: &Pace) -> String {
@@ -200,6 +215,21 @@ fn latencies(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
     if outcome.latency.count() == 0 {
         return vec![row(paint, "Latency", "no answer")];
     }
+    let heads: String = QUANTILES.iter().map(|(name, _)| format!("{name:>10}")).collect();
+    let mut lines = vec![row(paint, "", &paint.dim(&format!("{:>10}{heads}", "mean")))];
+    let known = times(outcome).into_iter().filter(|(_, latency, _)| latency.count() > 0);
+    lines.extend(known.map(|(title, latency, note)| {
+        row(paint, title, &format!("{}  {}", figures(latency), paint.dim(note)))
+    }));
+    if let Some(lookup) = plan.target.lookup {
+        let text = format!("{:>10}", time_us(lookup.as_secs_f64() * 1e6));
+        lines.push(row(paint, "Lookup", &format!("{text}  {}", paint.dim("of the name, once"))));
+    }
+    lines
+}
+
+/// Each kind of time with its name and where it counts from.
+pub fn times(outcome: &Outcome) -> Vec<(&'static str, &Latency, &'static str)> {
     let from = if outcome.open.is_some() { "from the planned time" } else { "from the write" };
     let mut times = vec![("Latency", &outcome.latency, from)];
     if let Some(open) = &outcome.open {
@@ -209,21 +239,11 @@ fn latencies(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
     times.extend([
         ("First byte", &outcome.first_byte, ""),
         ("Transfer", &outcome.transfer, ""),
-        ("Connect", &outcome.connect, if plan.target.secure { "TCP" } else { "" }),
+        ("Connect", &outcome.connect, if outcome.tls.count() > 0 { "TCP" } else { "" }),
         ("TLS", &outcome.tls, "handshake"),
         ("Whole", &outcome.whole, "connect to last byte"),
     ]);
-    let heads: String = QUANTILES.iter().map(|(name, _)| format!("{name:>10}")).collect();
-    let mut lines = vec![row(paint, "", &paint.dim(&format!("{:>10}{heads}", "mean")))];
-    let known = times.into_iter().filter(|(_, latency, _)| latency.count() > 0);
-    lines.extend(known.map(|(title, latency, note)| {
-        row(paint, title, &format!("{}  {}", figures(latency), paint.dim(note)))
-    }));
-    if let Some(lookup) = plan.target.lookup {
-        let text = format!("{:>10}", time_us(lookup.as_secs_f64() * 1e6));
-        lines.push(row(paint, "Lookup", &format!("{text}  {}", paint.dim("of the name, once"))));
-    }
-    lines
+    times
 }
 
 const QUANTILES: [(&str, f64); 5] =

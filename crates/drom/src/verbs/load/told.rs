@@ -28,6 +28,16 @@ pub fn goals(thresholds: &[Threshold], outcome: &Outcome) -> Vec<Goal> {
     thresholds.iter().map(goal).collect()
 }
 
+impl Goal {
+    /// In words.
+    pub fn value(&self) -> String {
+        let words =
+            |value| format!("{} {}", drom_report::format::three(value), self.threshold.unit());
+        let value = self.judged.value.map(words);
+        value.map_or_else(|| "not measured".to_owned(), |words| words.trim_end().to_owned())
+    }
+}
+
 impl Serialize for Goal {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut goal = serializer.serialize_struct("Goal", 4)?;
