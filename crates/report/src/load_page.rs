@@ -159,11 +159,10 @@ impl Plot<'_> {
         let (mut svg, left) = self.logarithmic(&axis);
         let mut keys = String::new();
         for (at, (name, colour)) in LATENCIES.iter().enumerate().rev() {
-            for run in self.seconds.split(|second| second.latency_ms.is_none()) {
-                let run: Vec<&PageSecond> = run.iter().collect();
+            for run in self.long().split(|second| second.latency_ms.is_none()) {
                 let share =
                     |s: &PageSecond| 1.0 - axis.share(s.latency_ms.map_or(0.0, |ms| ms[at]));
-                svg.polyline(&format!("curve {colour}"), &self.steps(&run, share));
+                svg.polyline(&format!("curve {colour}"), &self.steps(run, share));
             }
             keys.insert_str(0, &format!("<span class=\"key {colour}\">{name}</span>"));
         }
@@ -180,7 +179,7 @@ impl Plot<'_> {
         for second in self.seconds {
             let (from, to) = (second.start_s, second.start_s + second.length_s);
             let top = 1.0 - second.failed_rps / top;
-            svg.rect("bar v1", (from / self.end_s, to / self.end_s), (top, 1.0), "");
+            svg.rect("bar failed", (from / self.end_s, to / self.end_s), (top, 1.0), "");
         }
         self.hits(&mut svg);
         chart("low", &left, &self.below(), &svg.finish("failed requests a second"), "")
@@ -244,13 +243,13 @@ impl Plot<'_> {
 
     fn below(&self) -> Vec<(f64, String)> {
         let ticks = linear_ticks(0.0, self.end_s, 8).into_iter();
-        let words = |s: f64| if s == 0.0 { "0 s".to_owned() } else { time(s) };
+        let words = |s: f64| if s < 60.0 { format!("{} s", short(s)) } else { time(s) };
         ticks.map(|value| (value / self.end_s, words(value))).collect()
     }
 }
 
 fn spread(page: &LoadPage) -> String {
-    let mut out = String::from("<section><h2>Latency</h2>");
+    let mut out = String::from("<section><h2>How latency is spread</h2>");
     out += &percentile_curve(&page.curves);
     let head: String =
         page.times_head.iter().map(|name| format!("<th class=\"n\">{name}</th>")).collect();
@@ -276,9 +275,8 @@ fn percentile_curve(curves: &[(&str, Vec<(f64, f64)>)]) -> String {
     let most = points().map(|(quantile, _)| nines(*quantile)).fold(0.3, f64::max);
     let quantiles = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999_999];
     let shown = quantiles.into_iter().filter(|quantile| nines(*quantile) <= most + 1e-9);
-    let below: Vec<(f64, String)> = shown
-        .map(|quantile| (nines(quantile) / most, format!("{} %", percent(quantile))))
-        .collect();
+    let below: Vec<(f64, String)> =
+        shown.map(|quantile| (nines(quantile) / most, percent(quantile))).collect();
     let left: Vec<(f64, String)> =
         axis.ticks(6).into_iter().map(|(value, share)| (share, tick_ms(value))).collect();
     let mut svg = Svg::new(280.0);
@@ -339,9 +337,13 @@ fn chart(
         format!("<span{class} style=\"{side}:{}%\">{}</span>", short(100.0 * share), escape(words))
     };
     let lefts: String = left.iter().map(|at| label("bottom", "", at)).collect();
-    let room = |at: usize| if at % 2 == 1 && below.len() > 5 { " class=\"minor\"" } else { "" };
+    let class = |at: usize, share: f64| match at {
+        _ if share > 0.96 => " class=\"end\"",
+        at if at % 2 == 1 && below.len() > 5 => " class=\"minor\"",
+        _ => "",
+    };
     let belows: String =
-        below.iter().enumerate().map(|(at, tick)| label("left", room(at), tick)).collect();
+        below.iter().enumerate().map(|(at, tick)| label("left", class(at, tick.0), tick)).collect();
     let keys =
         if keys.is_empty() { String::new() } else { format!("<p class=\"keys\">{keys}</p>") };
     format!(
@@ -367,9 +369,11 @@ fn tick_ms(value: f64) -> String {
     }
 }
 
+/// Nothing for the left edge: there is no room for it beside 50 %.
 fn percent(share: f64) -> String {
     let text = format!("{:.4}", 100.0 * share);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if share > 0.0 { format!("{text} %") } else { String::new() }
 }
 
 #[cfg(test)]
@@ -401,6 +405,6 @@ mod tests {
     fn ticks_are_short() {
         assert_eq!([tick(0.0), tick(2_500.0), tick(20_000.0)], ["0", "2500", "20 k"]);
         assert_eq!([tick_ms(0.02), tick_ms(5.0), tick_ms(1e4)], ["20 \u{b5}s", "5 ms", "10 s"]);
-        assert_eq!([percent(0.5), percent(0.9999)], ["50", "99.99"]);
+        assert_eq!([percent(0.5), percent(0.9999)], ["50 %", "99.99 %"]);
     }
 }
