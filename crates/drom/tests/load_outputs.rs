@@ -110,6 +110,19 @@ fn the_page_needs_no_network_and_says_what_the_run_says() {
     }
 }
 
+#[test]
+fn a_line_a_second_comes_where_it_is_asked_for() {
+    let (_server, url) = server();
+    let said = |how: &str| {
+        let flags = [&url[..], "--rate", "100", "-d", "2500ms", "--progress", how];
+        String::from_utf8(drom(&flags).stderr).expect("text")
+    };
+    let lines = said("lines");
+    assert!((1..=3).contains(&lines.lines().count()), "{lines}");
+    assert!(lines.starts_with("measuring") && !lines.contains('\x1b'), "{lines}");
+    assert_eq!((said("auto"), said("none")), (String::new(), String::new()), "no terminal");
+}
+
 fn assert_hdr_log(path: &Path, answers: u64, seconds: usize) {
     let log = fs::read(path).expect("a log");
     let text = String::from_utf8_lossy(&log).into_owned();

@@ -17,6 +17,7 @@ mod series;
 mod text;
 mod told;
 mod transport;
+mod view;
 
 use std::time::Duration;
 
@@ -127,7 +128,7 @@ fn measure(args: &Args) -> Result<(Plan, Outcome), Failure> {
     let plan = plan(args)?;
     args.output.check().map_err(|message| Failure { message, exit: Exit::Usage })?;
     let stop = interrupt::watch();
-    let mut progress = progress::Line::new(args.output.quiet);
+    let mut progress = progress::Show::new(args.output.progress(), plan.connections_used());
     let outcome = drom_load::run(&plan, stop, &mut |now| progress.show(now));
     progress.clear();
     Ok((plan, outcome?))

@@ -8,7 +8,7 @@ use std::{
 
 use drom_load::{Threshold, threshold};
 
-use super::{csv, html, json, series, text, told::Told};
+use super::{csv, html, json, progress::How, series, text, told::Told};
 use crate::{say, verbs::report};
 
 #[derive(clap::Args)]
@@ -32,9 +32,12 @@ pub struct Output {
     #[arg(long, value_parser = Threshold::parse, value_name = "METRIC<LIMIT")]
     #[arg(value_delimiter = ',', long_help = threshold::help())]
     pub threshold: Vec<Threshold>,
-    /// No progress on the terminal
+    /// What is shown during the run, on stderr
+    #[arg(long, value_enum, default_value = "auto", value_name = "HOW")]
+    progress: How,
+    /// Nothing during the run: --progress none
     #[arg(short, long)]
-    pub quiet: bool,
+    quiet: bool,
 }
 
 /// What a file's content is made by.
@@ -73,6 +76,10 @@ impl Output {
             done = done.and(written);
         }
         done
+    }
+
+    pub fn progress(&self) -> How {
+        if self.quiet { How::None } else { self.progress }
     }
 
     fn files(&self) -> Vec<(&Path, Form)> {
