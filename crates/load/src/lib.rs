@@ -40,7 +40,7 @@ pub use null_server::{NullServer, measure_ceiling, null_server};
 pub use open::OpenTally;
 pub use outcome::{BadBody, ErrorKind, Latency, Outcome};
 pub use plan::{Address, ExpectedBody, Pace, Plan, Stop, Target, Version};
-pub use run::{Progress, check_connections, run};
+pub use run::{Progress, SoFar, check_connections, run};
 pub use schedule::{Arrivals, Stage};
 pub use threshold::{Judged, Threshold, ThresholdError};
 pub use timeline::Interval;

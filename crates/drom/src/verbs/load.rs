@@ -6,9 +6,11 @@ mod checks;
 mod count;
 mod csv;
 mod duration;
+mod export;
 mod html;
 mod interrupt;
 mod json;
+mod metrics;
 mod output;
 mod pace;
 mod progress;
@@ -84,6 +86,8 @@ pub struct Args {
     warmup: Duration,
     #[command(flatten)]
     output: output::Output,
+    #[command(flatten)]
+    export: export::Flags,
 }
 
 const AFTER_HELP: &str = "\
@@ -127,11 +131,17 @@ impl From<Error> for Failure {
 fn measure(args: &Args) -> Result<(Plan, Outcome), Failure> {
     let plan = plan(args)?;
     args.output.check().map_err(|message| Failure { message, exit: Exit::Usage })?;
+    let export = args.export.begin().map_err(|message| Failure { message, exit: Exit::Usage })?;
     let stop = interrupt::watch();
     let mut progress = progress::Show::new(args.output.progress(), plan.connections_used());
-    let outcome = drom_load::run(&plan, stop, &mut |now| progress.show(now));
+    let outcome = drom_load::run(&plan, stop, &mut |now| {
+        progress.show(now);
+        export.tell(now);
+    });
     progress.clear();
-    Ok((plan, outcome?))
+    let outcome = outcome?;
+    export.end(&outcome);
+    Ok((plan, outcome))
 }
 
 fn plan(args: &Args) -> Result<Plan, Failure> {

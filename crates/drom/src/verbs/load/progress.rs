@@ -110,6 +110,7 @@ mod tests {
             rate_rps: 120_400.0,
             warming_up: false,
             last: None,
+            so_far: drom_load::SoFar::default(),
         };
         assert_eq!(sentence(&now), "measuring  3 s  361,000 requests  120,400/s  12 failed");
     }

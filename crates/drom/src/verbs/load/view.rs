@@ -181,6 +181,7 @@ mod tests {
             rate_rps: 100.0,
             warming_up: false,
             last: None,
+            so_far: drom_load::SoFar::default(),
         }
     }
 
