@@ -5,7 +5,7 @@ mod exit;
 mod say;
 mod verbs;
 
-use std::process::ExitCode;
+use std::{ffi::OsString, path::Path, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -23,6 +23,10 @@ enum Verb {
     Load(Box<verbs::load::Args>),
     Compare(verbs::compare::Args),
     Report(verbs::report::Args),
+    Ab(verbs::ab::Args),
+    #[command(name = "http_load")]
+    HttpLoad(verbs::http_load::Args),
+    Httperf(verbs::httperf::Args),
 }
 
 const EXIT_CODES: &str = "\
@@ -32,12 +36,30 @@ numbers doubtful; 7 a variant answered wrongly, 8 one did not answer (compare); 
 not met (load --threshold); 130 stopped by Ctrl-C.";
 
 fn main() -> ExitCode {
+    if let Some(ended) = old_tool() {
+        return ended;
+    }
     let command = Command::parse();
     match command.verb {
-        Verb::Serve(args) => verbs::serve::run(args),
-        Verb::Load(args) => verbs::load::run(&args),
-        Verb::Compare(args) => verbs::compare::run(args),
-        Verb::Report(args) => verbs::report::run(args),
+        Verb::Serve(args) => verbs::serve::run(args).into(),
+        Verb::Load(args) => verbs::load::run(&args).into(),
+        Verb::Compare(args) => verbs::compare::run(args).into(),
+        Verb::Report(args) => verbs::report::run(args).into(),
+        Verb::Ab(args) => verbs::ab::run(args.words),
+        Verb::HttpLoad(args) => verbs::http_load::run(args.words),
+        Verb::Httperf(args) => verbs::httperf::run(args.words),
     }
-    .into()
+}
+
+/// A link of an old tool's name to this program is that tool.
+fn old_tool() -> Option<ExitCode> {
+    let mut words = std::env::args_os();
+    let called = words.next()?;
+    let run: fn(Vec<OsString>) -> ExitCode = match Path::new(&called).file_name()?.to_str()? {
+        "ab" => verbs::ab::run,
+        "http_load" => verbs::http_load::run,
+        "httperf" => verbs::httperf::run,
+        _ => return None,
+    };
+    Some(run(words.collect()))
 }

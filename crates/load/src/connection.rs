@@ -6,7 +6,7 @@ use std::{collections::VecDeque, hash::Hasher, time::Duration};
 
 use twox_hash::XxHash64;
 
-use crate::{exchange::Exchange, protocol::Answer};
+use crate::{exchange::Exchange, http2::Http2, protocol::Answer};
 
 /// Where the connection stands; its requests are in `flights`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +26,13 @@ pub enum Phase {
 }
 
 /// A connection and what it has seen.
-#[derive(Debug)]
 pub struct Connection<Stream> {
     pub token: u32,
     pub stream: Option<Stream>,
     pub phase: Phase,
     pub answer: Answer,
+    /// While it speaks HTTP/2.
+    pub http2: Option<Box<Http2>>,
     pub status: u16,
     pub body: BodySum,
     /// Requests under way, in the order of their answers.
@@ -61,6 +62,7 @@ impl<Stream> Connection<Stream> {
             stream: None,
             phase: Phase::Resting { until_ns: now_ns },
             answer: Answer::default(),
+            http2: None,
             status: 0,
             body: BodySum::default(),
             flights: VecDeque::new(),
@@ -81,10 +83,12 @@ impl<Stream> Connection<Stream> {
         self.stream = None;
         self.phase = Phase::Closed;
         self.answer.reset();
+        self.http2 = None;
         self.body = BodySum::default();
         self.on_socket = 0;
         // On the next socket all of them are to be written, from the first byte on.
         (self.pending, self.written) = (self.flights.len(), 0);
+        self.flights.iter_mut().for_each(|exchange| exchange.stream = 0);
     }
 }
 

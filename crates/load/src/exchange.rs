@@ -22,6 +22,10 @@ pub struct Exchange {
     /// Of the answer so far: all bytes, and those of its body without the transfer coding.
     pub wire_bytes: u64,
     pub body_bytes: u64,
+    /// In HTTP/2: its stream, the status of its answer (0 before), and the length that was told.
+    pub stream: u32,
+    pub status: u16,
+    pub length: Option<u64>,
 }
 
 impl Exchange {
@@ -35,6 +39,9 @@ impl Exchange {
             first_byte_ns: 0,
             wire_bytes: 0,
             body_bytes: 0,
+            stream: 0,
+            status: 0,
+            length: None,
         }
     }
 }
@@ -51,6 +58,8 @@ pub struct Record {
     /// 0 without a complete answer.
     pub status: u16,
     pub error: Option<ErrorKind>,
+    /// What the system said, where the error is one of its calls; a close by the peer is none.
+    pub os_error: Option<i32>,
     /// The server let the connection live after it.
     pub kept: bool,
 }

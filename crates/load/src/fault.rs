@@ -22,6 +22,14 @@ pub enum Fault {
     BadChunk,
     #[error("trailers or chunk extensions are longer than 64 KiB")]
     TrailersTooLong,
+    #[error("the answer is not HTTP/2; does the server speak it on this port?")]
+    NotHttp2,
+    #[error("an HTTP/2 frame is malformed or out of place")]
+    BadFrame,
+    #[error("an HTTP/2 header block is malformed or lacks its status")]
+    BadHeaderBlock,
+    #[error("the body is longer or shorter than its Content-Length")]
+    WrongLength,
     #[error("101 Switching Protocols was not asked for")]
     Upgraded,
     #[error("bytes follow the end of the answer")]

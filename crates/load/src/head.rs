@@ -49,6 +49,8 @@ impl Head {
 pub struct Heads {
     request_is_head: bool,
     known: Vec<u8>,
+    /// The first one that was not interim, as it came.
+    first: Vec<u8>,
     known_head: Head,
 }
 
@@ -56,7 +58,7 @@ impl Heads {
     #[must_use]
     pub fn new(method: &str) -> Self {
         let known_head = Head { status: 0, framing: Framing::Empty, keepalive: false };
-        Self { request_is_head: method == "HEAD", known: Vec::new(), known_head }
+        Self { request_is_head: method == "HEAD", known: Vec::new(), first: Vec::new(), known_head }
     }
 
     /// The head at the start of `bytes` and its length; `None` when it goes on past their end.
@@ -67,12 +69,21 @@ impl Heads {
         }
         let Some(length) = head_length(bytes)? else { return Ok(None) };
         let head = parse_whole(&bytes[..length], self.request_is_head)?;
+        if self.first.is_empty() && !head.is_interim() {
+            self.first.extend_from_slice(&bytes[..length]);
+        }
         if length <= KNOWN_BYTES_MAX {
             self.known.clear();
             self.known.extend_from_slice(&bytes[..length]);
             self.known_head = head;
         }
         Ok(Some((head, length)))
+    }
+
+    /// The bytes of the first head that was parsed; none were, it is empty.
+    #[must_use]
+    pub fn first(&self) -> &[u8] {
+        &self.first
     }
 }
 
@@ -344,5 +355,6 @@ mod tests {
             let (head, end) = heads.parse(bytes).expect("good").expect("whole");
             assert_eq!((head.framing, end), (Framing::Length(length), bytes.len()));
         }
+        assert_eq!(heads.first(), first);
     }
 }

@@ -6,22 +6,26 @@
 //! never re-armed. Failures only mark the connection as resting, so that no chain of failures can
 //! recurse. Connecting, writing and reading are `lane/wire.rs`; the loop is `worker.rs`.
 
+mod streams;
 mod wire;
 
 pub use wire::route;
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use crate::{
     connection::{Connection, Phase, to_ns},
     error::Error,
     exchange::{Exchange, Record},
+    http2::Template,
     open::{Due, Open},
     outcome::{BadBody, ErrorKind},
     plan::Plan,
     protocol::{Fault, Heads},
+    request,
     socket::Route,
     tally::Tally,
+    tls::TlsFacts,
     world::World,
 };
 
@@ -53,6 +57,12 @@ pub struct Lane<'a, W> {
     pub now_ns: u64,
     /// Why the run as a whole cannot go on.
     pub fatal: Option<Error>,
+    template: Template,
+    is_head: bool,
+    /// A request has failed in the way that ends the run.
+    pub has_ended: bool,
+    /// Of the first secured connection.
+    pub tls: Option<TlsFacts>,
     /// The request's bytes, as often as a connection may have to write them at once.
     batch: Vec<u8>,
     request_bytes: usize,
@@ -61,6 +71,8 @@ pub struct Lane<'a, W> {
     heads: Heads,
     /// Length of the last answer's body as its head told it; 0 where it did not.
     last_body: u64,
+    /// What the system said to the call that ends a request.
+    os_error: Option<i32>,
     anyone_established: bool,
 }
 
@@ -79,6 +91,11 @@ impl<'a, W: World> Lane<'a, W> {
             resting: Vec::new(),
             records: Vec::new(),
             fatal: None,
+            template: request::template(plan),
+            is_head: plan.method == "HEAD",
+            has_ended: false,
+            tls: None,
+            os_error: None,
             batch: request.repeat(plan.depth as usize),
             request_bytes: request.len(),
             depth: plan.depth as usize,
@@ -89,10 +106,15 @@ impl<'a, W: World> Lane<'a, W> {
         }
     }
 
+    /// The head of the first answer, as it came.
+    pub fn first_head(&self) -> &[u8] {
+        self.heads.first()
+    }
+
     /// Lets a connection that can take requests begin as many as it has room and turns for.
     #[inline]
     pub fn refill(&mut self, connection: &mut Connection<W::Stream>) {
-        while connection.flights.len() + connection.waiting < self.depth {
+        while connection.flights.len() + connection.waiting < self.places(connection) {
             let Some(planned_ns) = self.take_turn(connection) else {
                 self.rest(connection);
                 break;
@@ -151,6 +173,7 @@ impl<'a, W: World> Lane<'a, W> {
 
     /// No turn: what the connection's free places do until there is one.
     fn rest(&mut self, connection: &mut Connection<W::Stream>) {
+        let places = self.places(connection);
         let Some(open) = &mut self.open else {
             if connection.flights.is_empty() {
                 connection.close();
@@ -159,7 +182,7 @@ impl<'a, W: World> Lane<'a, W> {
             return;
         };
         if connection.phase == Phase::Open || !self.plan.keepalive {
-            for _ in connection.flights.len() + connection.waiting..self.depth {
+            for _ in connection.flights.len() + connection.waiting..places {
                 open.rest(connection.token, self.now_ns);
                 connection.waiting += 1;
             }
@@ -211,16 +234,20 @@ impl<'a, W: World> Lane<'a, W> {
         }
         if connection.flights.is_empty() {
             self.rest_unconnected(connection);
+        } else if connection.http2.is_some() {
+            self.check_streams(connection);
         } else {
             self.fail(connection, ErrorKind::Timeout);
         }
     }
 
-    /// The first request's answer is whole: counts it; whether the socket can go on.
+    /// The answer to request `at` of those under way is whole: counts it; whether the socket can
+    /// go on.
     #[inline]
     fn complete(
         &mut self,
         connection: &mut Connection<W::Stream>,
+        at: usize,
         reusable: bool,
         piece: &[u8],
     ) -> bool {
@@ -228,13 +255,13 @@ impl<'a, W: World> Lane<'a, W> {
             self.fail(connection, ErrorKind::BadBody);
             return false;
         }
-        let Some(exchange) = connection.flights.pop_front() else { return false };
+        let Some(exchange) = connection.flights.remove(at) else { return false };
         self.in_flight -= 1;
         // A server may answer before it has read the whole request: the rest would be taken for
         // the next one.
         let has_written = connection.pending <= connection.flights.len();
-        let is_worn =
-            self.plan.answers_per_connection.is_some_and(|n| connection.on_socket + 1 >= n);
+        let ended = connection.on_socket + 1;
+        let is_worn = self.plan.answers_per_connection.is_some_and(|max| ended >= max);
         let kept = reusable && self.plan.keepalive && has_written && !is_worn;
         connection.pending = connection.pending.min(connection.flights.len());
         match self.open {
@@ -264,18 +291,26 @@ impl<'a, W: World> Lane<'a, W> {
         error: Option<ErrorKind>,
         kept: bool,
     ) {
-        if self.records.len() >= self.plan.records_max || !self.measuring {
+        let is_kept = self.records.len() < self.plan.records_max && self.measuring;
+        if !is_kept && (error.is_none() || self.plan.ends_with.is_none()) {
             return;
         }
-        self.records.push(Record {
+        let record = Record {
             exchange,
             ended_ns: self.now_ns,
             connection: connection.token,
             on_socket: connection.on_socket,
             status: if error.is_none() { connection.status } else { 0 },
             error,
+            os_error: self.os_error,
             kept,
-        });
+        };
+        if error.is_some() {
+            self.has_ended |= self.plan.ends_with.is_some_and(|ends| ends(&record));
+        }
+        if is_kept {
+            self.records.push(record);
+        }
     }
 
     /// Error pages differ from the page: they are counted by their status.
@@ -310,6 +345,13 @@ impl<'a, W: World> Lane<'a, W> {
         self.hang_up(connection);
         connection.phase = Phase::Resting { until_ns: self.now_ns };
         self.resting.push(connection.token);
+    }
+
+    /// The same for an error of the system's.
+    fn fail_by(&mut self, connection: &mut Connection<W::Stream>, kind: ErrorKind, by: &io::Error) {
+        self.os_error = by.raw_os_error();
+        self.fail(connection, kind);
+        self.os_error = None;
     }
 }
 

@@ -10,6 +10,7 @@ mod error;
 mod exchange;
 mod fault;
 mod head;
+mod http2;
 mod lane;
 mod null_server;
 mod open;
@@ -44,7 +45,7 @@ pub use run::{Progress, SoFar, check_connections, run};
 pub use schedule::{Arrivals, Stage};
 pub use threshold::{Judged, Threshold, ThresholdError};
 pub use timeline::Interval;
-pub use tls::Trust;
+pub use tls::{TlsFacts, TlsVersion, Trust};
 pub use verdict::{Verdict as ClientVerdict, client_limited};
 
 /// The sans-I/O protocol core: bytes in, events out.
@@ -53,4 +54,5 @@ pub mod protocol {
     pub use crate::chunked::{Chunked, Piece};
     pub use crate::fault::Fault;
     pub use crate::head::{Framing, HEAD_BYTES_MAX, Head, Heads};
+    pub use crate::http2::{Event as Http2Event, Http2, Template};
 }

@@ -137,6 +137,10 @@ pub struct Outcome {
     pub interrupted: bool,
     /// The window in seconds.
     pub timeline: Vec<crate::timeline::Interval>,
+    /// The head of the first answer, as it came.
+    pub first_head: Vec<u8>,
+    /// What the first secured connection agreed on.
+    pub secured: Option<crate::tls::TlsFacts>,
     /// The first requests, one by one: as many as the plan asks for.
     pub records: Vec<crate::exchange::Record>,
 }

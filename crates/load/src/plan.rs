@@ -9,6 +9,7 @@ use std::{
 
 use crate::{
     error::Error,
+    exchange::Record,
     schedule::{Arrivals, Stage},
     tls::Trust,
 };
@@ -72,6 +73,27 @@ impl fmt::Display for Address {
 pub enum Version {
     Http10,
     Http11,
+    Http2,
+}
+
+impl Version {
+    /// What a TLS handshake asks for.
+    #[must_use]
+    pub fn alpn(self) -> &'static [&'static str] {
+        match self {
+            Self::Http10 | Self::Http11 => &["http/1.1"],
+            Self::Http2 => &["h2"],
+        }
+    }
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http10 => "http/1.0",
+            Self::Http11 => "http/1.1",
+            Self::Http2 => "http/2",
+        }
+    }
 }
 
 /// When a run ends.
@@ -139,6 +161,13 @@ pub struct Plan {
     pub expect_body: Option<ExpectedBody>,
     /// Of so many requests each thread keeps a record.
     pub records_max: usize,
+    /// Sent as it is, in place of what method, headers and body make; the method still says whether
+    /// answers have bodies.
+    pub raw_request: Option<Vec<u8>>,
+    /// Which failed request ends the run.
+    pub ends_with: Option<fn(&Record) -> bool>,
+    /// Sizes of each socket's send and receive buffers.
+    pub buffer_bytes: Option<(usize, usize)>,
 }
 
 impl Plan {
@@ -164,6 +193,9 @@ impl Plan {
             timeout: Duration::from_secs(10),
             expect_body: None,
             records_max: 0,
+            raw_request: None,
+            ends_with: None,
+            buffer_bytes: None,
         }
     }
 
@@ -193,6 +225,10 @@ impl Plan {
             "at least one request at a time is needed"
         } else if self.depth > 1 && !self.keepalive {
             "requests cannot be pipelined on connections that carry one each"
+        } else if self.version == Version::Http2 && self.expect_body.is_some() {
+            "bodies of HTTP/2 answers cannot be compared yet"
+        } else if self.version == Version::Http2 && !self.keepalive {
+            "HTTP/2 has no connection for each request; use answers-per-connection"
         } else if self.answers_per_connection == Some(0) {
             "a connection needs room for at least one answer"
         } else if self.threads > self.connections {

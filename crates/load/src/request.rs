@@ -3,11 +3,15 @@
 
 use crate::{
     error::Error,
+    http2::Template,
     plan::{Plan, Version},
 };
 
 /// The bytes of the plan's request.
 pub fn build(plan: &Plan) -> Result<Vec<u8>, Error> {
+    if let Some(raw) = &plan.raw_request {
+        return whole(raw);
+    }
     if plan.method.is_empty() || !plan.method.bytes().all(is_token) {
         return refuse(format!("{:?} is not a method", plan.method));
     }
@@ -16,7 +20,7 @@ pub fn build(plan: &Plan) -> Result<Vec<u8>, Error> {
     }
     let version = match plan.version {
         Version::Http10 => "HTTP/1.0",
-        Version::Http11 => "HTTP/1.1",
+        Version::Http11 | Version::Http2 => "HTTP/1.1",
     };
     let mut bytes = format!("{} {} {version}\r\n", plan.method, plan.target.path).into_bytes();
     if !has(plan, "host") {
@@ -40,6 +44,37 @@ pub fn build(plan: &Plan) -> Result<Vec<u8>, Error> {
     bytes.extend_from_slice(&plan.body);
     check_framing(plan)?;
     Ok(bytes)
+}
+
+/// The same for HTTP/2. The plan's request was found good by [`build`].
+pub fn template(plan: &Plan) -> Template {
+    let host = plan.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
+    let authority = host.map_or(&plan.target.host, |(_, value)| value);
+    let scheme = if plan.target.secure { "https" } else { "http" };
+    let pseudo = [
+        (":method", &plan.method[..]),
+        (":scheme", scheme),
+        (":authority", authority),
+        (":path", &plan.target.path),
+    ];
+    let field = |(name, value): (&str, &str)| (name.to_ascii_lowercase(), value.to_owned());
+    let mut fields: Vec<(String, String)> = pseudo.map(field).to_vec();
+    // RFC 9113, section 8.2.2: what is about a connection has no place here.
+    let of_connection = ["connection", "keep-alive", "proxy-connection", "host"];
+    let given = plan.headers.iter().map(|(name, value)| field((name, value)));
+    fields.extend(given.filter(|(name, _)| !of_connection.contains(&&name[..])));
+    if !plan.body.is_empty() || matches!(&*plan.method, "POST" | "PUT" | "PATCH") {
+        fields.push(("content-length".to_owned(), plan.body.len().to_string()));
+    }
+    Template::new(&fields, &plan.body)
+}
+
+/// A request as another tool would have written it; its framing is that tool's business.
+fn whole(raw: &[u8]) -> Result<Vec<u8>, Error> {
+    if memchr::memmem::find(raw, b"\r\n\r\n").is_none() {
+        return refuse("no empty line ends its head".to_owned());
+    }
+    Ok(raw.to_vec())
 }
 
 fn check_framing(plan: &Plan) -> Result<(), Error> {
@@ -117,6 +152,14 @@ mod tests {
         let text = "POST /x?y HTTP/1.1\r\nhost: other\r\nConnection: close\r\n\
                     Content-Length: 3\r\n\r\na=b";
         assert_eq!(build(&plan).expect("good"), text.as_bytes());
+    }
+
+    #[test]
+    fn a_raw_request_is_sent_as_it_is() {
+        let raw = |text: &str| build(&Plan { raw_request: Some(text.into()), ..plan() });
+        let old = "GET / HTTP/1.0\r\nContent-length: 3\r\n\r\na=b";
+        assert_eq!(raw(old).expect("good"), old.as_bytes());
+        assert!(raw("GET / HTTP/1.0\r\n").is_err(), "the server would wait for its end");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::{
     lane,
     outcome::{ErrorKind, Latency, Outcome},
     pace::{self, Mark},
-    plan::{Plan, Stop},
+    plan::{Plan, Stop, Version},
     request,
     schedule::{Schedule, Stage},
     socket::{check_descriptors, ensure_descriptors},
@@ -26,9 +26,6 @@ use crate::{
     worker::{Live, Orders, Report, work},
 };
 
-/// The engine's names in results.
-const CLOSED: &str = "closed-loop http/1.1 epoll";
-const OPEN: &str = "open-loop http/1.1 epoll";
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Descriptors beside the connections: standard streams, epoll, files of the caller.
 const DESCRIPTORS_BESIDE: u64 = 64;
@@ -237,9 +234,20 @@ impl Watch<'_> {
     }
 }
 
-fn add_up(plan: &Plan, reports: Vec<Report>, timeline: Timeline) -> Outcome {
-    let engine = if plan.pace.is_some() { OPEN } else { CLOSED };
-    let mut outcome = Outcome { engine, ..Outcome::default() };
+/// The engine's name in results.
+fn engine(plan: &Plan) -> &'static str {
+    match (plan.pace.is_some(), plan.version) {
+        (false, Version::Http10) => "closed-loop http/1.0 epoll",
+        (false, Version::Http11) => "closed-loop http/1.1 epoll",
+        (false, Version::Http2) => "closed-loop http/2 epoll",
+        (true, Version::Http10) => "open-loop http/1.0 epoll",
+        (true, Version::Http11) => "open-loop http/1.1 epoll",
+        (true, Version::Http2) => "open-loop http/2 epoll",
+    }
+}
+
+fn add_up(plan: &Plan, mut reports: Vec<Report>, timeline: Timeline) -> Outcome {
+    let mut outcome = Outcome { engine: engine(plan), ..Outcome::default() };
     let (sum, intervals) = timeline.finish();
     outcome.timeline = intervals;
     let in_flight = reports.iter().map(|report| report.in_flight).sum();
@@ -262,6 +270,12 @@ fn add_up(plan: &Plan, reports: Vec<Report>, timeline: Timeline) -> Outcome {
         outcome.pace = pace::rates(&marks, outcome.duration);
     }
     outcome.steal_share = reports.first().and_then(|report| report.steal_share);
+    outcome.first_head = reports
+        .iter_mut()
+        .map(|r| std::mem::take(&mut r.first_head))
+        .find(|h| !h.is_empty())
+        .unwrap_or_default();
+    outcome.secured = reports.iter_mut().find_map(|report| report.tls.take());
     outcome.records = reports.into_iter().flat_map(|report| report.records).collect();
     debug_assert!(plan.connections_used() as usize == outcome.answers_per_connection.len());
     outcome

@@ -204,7 +204,7 @@ impl Read for SimStream {
         let mut state = self.state.borrow_mut();
         let socket = &mut state.sockets[self.number];
         if socket.reset {
-            return Err(io::ErrorKind::ConnectionReset.into());
+            return Err(io::Error::from_raw_os_error(libc::ECONNRESET));
         }
         match (socket.arrived.read(into)?, socket.closed) {
             (0, false) => Err(io::ErrorKind::WouldBlock.into()),

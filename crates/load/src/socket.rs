@@ -13,7 +13,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::{
     plan::Address,
-    tls::{Security, TlsStream},
+    tls::{Security, TlsFacts, TlsStream},
 };
 
 /// A way for bytes, readiness reported elsewhere.
@@ -26,6 +26,11 @@ pub trait Transport: Read + Write {
     /// Writes what an earlier write has left behind.
     fn push(&mut self) -> io::Result<()> {
         Ok(())
+    }
+
+    /// What was agreed on, when it is settled and secured.
+    fn tls(&self) -> Option<TlsFacts> {
+        None
     }
 
     /// Throws away up to `max` bytes that have come, uncopied; `None` where that is not possible.
@@ -46,6 +51,8 @@ pub struct Route {
     /// Requests are so small, and the connection lives so long, that it pays to ask for the
     /// cheapest congestion control.
     pub one_segment: bool,
+    /// For what is sent and for what is received.
+    pub buffer_bytes: Option<(usize, usize)>,
 }
 
 /// A connection's way for bytes.
@@ -72,6 +79,10 @@ impl Transport for Stream {
 
     fn push(&mut self) -> io::Result<()> {
         if let Self::Tls(stream) = self { stream.push() } else { Ok(()) }
+    }
+
+    fn tls(&self) -> Option<TlsFacts> {
+        if let Self::Tls(stream) = self { stream.tls() } else { None }
     }
 
     fn skip(&mut self, max: usize) -> Option<io::Result<usize>> {
@@ -140,6 +151,10 @@ pub fn connect(route: &Route, number: usize) -> io::Result<Stream> {
         // One segment in flight is never held back, yet BBR's model costs 3 % of the client's CPU
         // time on loopback. Where it is not allowed the system's own choice stays.
         let _ = socket.set_tcp_congestion(b"reno");
+    }
+    if let Some((send, receive)) = route.buffer_bytes {
+        socket.set_send_buffer_size(send)?;
+        socket.set_recv_buffer_size(receive)?;
     }
     begin(&socket, &address.into())?;
     match &route.security {

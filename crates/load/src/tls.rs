@@ -11,7 +11,7 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, ClientConnection, RootCertStore,
+    ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion,
     client::{
         Resumption, WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -34,6 +34,41 @@ pub struct Trust {
     pub client_files: Option<(PathBuf, PathBuf)>,
     /// Take earlier sessions up again instead of full handshakes.
     pub resume: bool,
+    /// Do not tell the server the name that it is called by.
+    pub no_sni: bool,
+    /// Speak this version and no other.
+    pub only: Option<TlsVersion>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsVersion {
+    V12,
+    V13,
+}
+
+impl TlsVersion {
+    fn of(only: Option<Self>) -> &'static [&'static SupportedProtocolVersion] {
+        static V12: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS12];
+        static V13: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
+        match only {
+            Some(Self::V12) => &V12,
+            Some(Self::V13) => &V13,
+            None => rustls::DEFAULT_VERSIONS,
+        }
+    }
+}
+
+/// What client and server agreed on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsFacts {
+    /// As `TLSv1_3`.
+    pub version: String,
+    /// By rustls's names: `TLS13_AES_256_GCM_SHA384`.
+    pub suite: String,
+    /// Of the key exchange: `X25519`.
+    pub group: String,
+    /// The server's, DER.
+    pub certificate: Vec<u8>,
 }
 
 /// How a connection is secured: for all connections of a run.
@@ -50,7 +85,7 @@ impl Trust {
         let name = ServerName::try_from(host.to_owned()).map_err(bad_name)?;
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(TlsVersion::of(self.only))
             .map_err(|error| Error::Tls { reason: error.to_string() })?;
         let judge = Arc::new(self.judge(provider)?);
         let builder = builder.dangerous().with_custom_certificate_verifier(judge);
@@ -61,6 +96,7 @@ impl Trust {
                 .map_err(|error| unusable(key, error))?,
         };
         config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        config.enable_sni = !self.no_sni;
         config.resumption =
             if self.resume { Resumption::default() } else { Resumption::disabled() };
         Ok(Security { config: Arc::new(config), name })
@@ -107,12 +143,15 @@ fn unusable(file: &Path, why: impl ToString) -> Error {
 pub struct TlsStream {
     pub socket: Socket,
     session: Box<ClientConnection>,
+    /// What was asked for.
+    config: Arc<ClientConfig>,
 }
 
 impl TlsStream {
     pub fn new(socket: Socket, security: &Security) -> io::Result<Self> {
         let session = ClientConnection::new(Arc::clone(&security.config), security.name.clone());
-        Ok(Self { socket, session: Box::new(session.map_err(io::Error::other)?) })
+        let session = Box::new(session.map_err(io::Error::other)?);
+        Ok(Self { socket, session, config: Arc::clone(&security.config) })
     }
 
     /// Reads records until there are none; whether the peer may still send.
@@ -139,6 +178,10 @@ impl Transport for TlsStream {
             }
         }
         self.push()?;
+        let wants_h2 = self.config.alpn_protocols.iter().any(|protocol| protocol == b"h2");
+        if wants_h2 && self.session.alpn_protocol() != Some(b"h2") {
+            return Err(io::Error::other("the server does not speak HTTP/2 on this port"));
+        }
         Ok(true)
     }
 
@@ -151,6 +194,18 @@ impl Transport for TlsStream {
             }
         }
         Ok(())
+    }
+
+    fn tls(&self) -> Option<TlsFacts> {
+        let session = &self.session;
+        let group = session.negotiated_key_exchange_group().map(|group| group.name());
+        let certificate = session.peer_certificates().and_then(<[_]>::first);
+        Some(TlsFacts {
+            version: session.protocol_version()?.as_str()?.to_owned(),
+            suite: session.negotiated_cipher_suite()?.suite().as_str()?.to_owned(),
+            group: group.and_then(|group| group.as_str()).unwrap_or_default().to_owned(),
+            certificate: certificate.map(|der| der.to_vec()).unwrap_or_default(),
+        })
     }
 
     fn skip(&mut self, _: usize) -> Option<io::Result<usize>> {

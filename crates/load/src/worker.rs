@@ -28,6 +28,7 @@ use crate::{
     socket::Route,
     tally::Tally,
     timeline::{SLICE, Slice},
+    tls::TlsFacts,
     world::{Kernel, World},
 };
 
@@ -77,6 +78,8 @@ pub struct Live {
 pub struct Report {
     pub in_flight: u64,
     pub records: Vec<Record>,
+    pub first_head: Vec<u8>,
+    pub tls: Option<TlsFacts>,
     pub warmup_requests: u64,
     pub connected: u32,
     pub answers_per_connection: Vec<u64>,
@@ -285,6 +288,7 @@ impl<W: World> Worker<'_, W> {
     fn is_over(&mut self) -> bool {
         self.is_past_deadline()
             || self.lane.fatal.is_some()
+            || self.lane.has_ended
             || self.orders.stop.load(Relaxed)
             || self.orders.abort.load(Relaxed)
             || self.is_finished()
@@ -443,8 +447,8 @@ impl<W: World> Worker<'_, W> {
             self.open_window();
         }
         self.mark();
-        let stopped =
-            self.orders.stop.load(Relaxed) && !self.is_past_deadline() && !self.is_finished();
+        let told = self.orders.stop.load(Relaxed) || self.lane.has_ended;
+        let stopped = told && !self.is_past_deadline() && !self.is_finished();
         let planned_end_ns = self.settle();
         let span_ns = self.lane.now_ns.saturating_sub(self.window.opened_ns);
         let last = Duration::from_nanos(span_ns).saturating_sub(SLICE * self.slices as u32);
@@ -459,7 +463,9 @@ impl<W: World> Worker<'_, W> {
         let places_ns = places_ns * f64::from(self.orders.plan.depth);
         Report {
             in_flight: self.lane.in_flight,
+            first_head: self.lane.first_head().to_vec(),
             records: self.lane.records,
+            tls: self.lane.tls,
             warmup_requests: self.warmup_requests,
             connected: self.connections.iter().filter(|c| c.established).count() as u32,
             answers_per_connection: self.connections.iter().map(|c| c.answers).collect(),

@@ -70,7 +70,8 @@ fn run_pipelined(
     assert!((report.accounted_ns / places_ns - 1.0).abs() < 0.001, "Little's law");
     outcome.duration = Duration::from_nanos(report.window_ns);
     outcome.timeline = intervals;
-    outcome.records = report.records;
+    (outcome.records, outcome.first_head) = (report.records, report.first_head);
+    outcome.interrupted = report.stopped;
     (outcome, asked())
 }
 
@@ -242,8 +243,25 @@ fn a_record_has_every_stamp() {
     assert!(begun_ns <= good.exchange.ready_ns && good.exchange.ready_ns <= written_ns);
     assert_eq!((first_byte_ns - written_ns, good.ended_ns - written_ns), (MS, 3 * MS));
     assert_eq!((good.status, good.error, good.kept), (200, None, true));
+    assert!(written_ns <= good.exchange.sent_ns && good.exchange.sent_ns <= first_byte_ns);
     assert_eq!((bad.status, bad.error), (0, Some(ErrorKind::Closed)));
+    assert_eq!((good.os_error, bad.os_error), (None, Some(libc::ECONNRESET)));
     assert_eq!((good.on_socket, bad.on_socket, again.on_socket), (0, 1, 0));
+}
+
+#[test]
+fn the_request_that_was_said_to_ends_the_run() {
+    let script = |asked: Asked| {
+        let act = if asked.number == 4 { Act::Reset } else { page("x") };
+        vec![(MS, act)]
+    };
+    let ends_with: fn(&Record) -> bool = |record| record.os_error.is_some();
+    let plan = Plan { ends_with: Some(ends_with), ..plan(1, Stop::Requests(10)) };
+    let outcome = run(&plan, script);
+    assert_eq!((outcome.ok, outcome.failed, outcome.interrupted), (4, 1, true));
+    assert_eq!(outcome.first_head, b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n");
+    let without = run(&Plan { ends_with: None, ..plan }, script);
+    assert_eq!((without.ok, without.failed, without.interrupted), (9, 1, false));
 }
 
 #[test]

@@ -21,7 +21,7 @@ mod told;
 mod transport;
 mod view;
 
-use std::time::Duration;
+use std::{sync::atomic::AtomicBool, time::Duration};
 
 use drom_load::{Error, Outcome, Plan, Stage, Stop};
 
@@ -78,6 +78,10 @@ pub struct Args {
     #[arg(long, default_value = "1", value_parser = count::parse::<u32>, value_name = "N")]
     #[arg(allow_hyphen_values = true, conflicts_with = "no_keepalive")]
     pipeline: u32,
+    /// Requests under way on an HTTP/2 connection at once
+    #[arg(long, default_value = "1", value_parser = count::parse::<u32>, value_name = "N")]
+    #[arg(allow_hyphen_values = true, requires = "http2", conflicts_with = "pipeline")]
+    streams: u32,
     /// Longest wait for a whole answer, connect included
     #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "TIME")]
     timeout: Duration,
@@ -149,7 +153,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     let pace = pace(args, duration);
     let plan = Plan {
         connections: args.connections,
-        depth: args.pipeline,
+        depth: args.pipeline.max(args.streams),
         threads: args.threads,
         stop: match (&pace, args.requests) {
             (Some(pace), _) => Stop::After(pace.duration()),
@@ -174,6 +178,18 @@ fn pace(args: &Args, duration: Duration) -> Option<drom_load::Pace> {
         requests: args.requests,
     };
     written.pace()
+}
+
+/// The report for people of a run that an old tool's words asked for.
+pub fn native(url: &str, plan: &Plan, outcome: &Outcome) -> String {
+    let (checks, width) = (checks::all(plan, outcome), super::report::style().width);
+    let told = Told { url, plan, outcome, checks, goals: Vec::new() };
+    text::render(&told, text::Paint::for_stdout(), width)
+}
+
+/// Set by the first Ctrl-C.
+pub fn watch_interrupts() -> &'static AtomicBool {
+    interrupt::watch()
 }
 
 fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Exit {

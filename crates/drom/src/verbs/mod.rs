@@ -1,6 +1,10 @@
 //! One file a verb: its flags and the glue to the room that does the work.
 
+pub mod ab;
+mod classic;
 pub mod compare;
+pub mod http_load;
+pub mod httperf;
 pub mod load;
 pub mod report;
 pub mod serve;

@@ -7,7 +7,7 @@ use crate::{
     connection::{Connection, Phase, to_ns},
     error::Error,
     outcome::ErrorKind,
-    plan::Plan,
+    plan::{Plan, Version},
     poll::Ready,
     protocol::{Event, Fault},
     socket::{Route, Transport},
@@ -25,12 +25,13 @@ const HEAD_ROOM: usize = 1_024;
 pub fn route(plan: &Plan, request: &[u8]) -> Result<Route, Error> {
     let one_segment = plan.keepalive && request.len() <= SEGMENT_BYTES;
     let target = &plan.target;
-    let security = target.secure.then(|| plan.trust.security(target.name(), &["http/1.1"]));
+    let security = target.secure.then(|| plan.trust.security(target.name(), plan.version.alpn()));
     Ok(Route {
         address: target.address.clone(),
         security: security.transpose()?,
         sources: plan.sources.clone(),
         one_segment,
+        buffer_bytes: plan.buffer_bytes,
     })
 }
 
@@ -46,13 +47,13 @@ impl<W: World> Lane<'_, W> {
         match connection.phase {
             Phase::Connecting => self.connected(connection, ready),
             Phase::Securing => self.secure(connection),
-            Phase::Open if ready.readable && connection.flights.is_empty() => {
+            Phase::Open if ready.readable && is_idle(connection) => {
                 return self.listen(connection, buffer);
             }
             Phase::Open if ready.writable => self.go_on_writing(connection),
             _ => {}
         }
-        if ready.readable && connection.phase == Phase::Open && connection.flights.is_empty() {
+        if ready.readable && connection.phase == Phase::Open && is_idle(connection) {
             // Just made, for no request, and mostly closed already. It is told only once: as a free
             // one it would look as if it could carry a request.
             if !self.is_silent(connection, buffer) {
@@ -101,9 +102,15 @@ impl<W: World> Lane<'_, W> {
         if self.route.security.is_some() {
             self.now_ns = self.world.now_ns();
             self.tally.times.tls.record_ns(self.now_ns.saturating_sub(connection.secure_ns));
+            if self.tls.is_none() {
+                self.tls = stream.tls();
+            }
         }
         connection.established = true;
         self.anyone_established = true;
+        if self.plan.version == Version::Http2 {
+            connection.http2 = Some(Box::default());
+        }
         connection.phase = Phase::Open;
         connection.ready_ns = self.now_ns;
         self.refill(connection);
@@ -126,7 +133,7 @@ impl<W: World> Lane<'_, W> {
         let Some(stream) = &mut connection.stream else { return };
         match stream.push() {
             Ok(()) => self.flush(connection),
-            Err(error) => self.fail(connection, write_error(&error)),
+            Err(error) => self.fail_by(connection, write_error(&error), &error),
         }
     }
 
@@ -143,10 +150,12 @@ impl<W: World> Lane<'_, W> {
     }
 
     fn connect_failed(&mut self, connection: &mut Connection<W::Stream>, error: io::Error) {
-        if let Some(fatal) = self.judge_connect(error) {
+        if let Some(fatal) = self.judge_connect(&error) {
             self.fatal = Some(fatal);
         }
+        self.os_error = error.raw_os_error();
         self.unreachable(connection, ErrorKind::Connect);
+        self.os_error = None;
     }
 
     /// There is no connection for the requests that wait for one.
@@ -160,7 +169,7 @@ impl<W: World> Lane<'_, W> {
     }
 
     /// A server that was never reached is no measurement; one that goes away is.
-    fn judge_connect(&self, source: io::Error) -> Option<Error> {
+    fn judge_connect(&self, source: &io::Error) -> Option<Error> {
         let address = self.route.address.clone();
         match source.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => {
@@ -170,7 +179,11 @@ impl<W: World> Lane<'_, W> {
             Some(libc::EADDRNOTAVAIL) => Some(Error::Ports { address }),
             _ if self.anyone_established => None,
             Some(libc::ECONNREFUSED) => Some(Error::Refused { address }),
-            _ => Some(Error::Connect { address, source }),
+            code => {
+                let source =
+                    code.map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
+                Some(Error::Connect { address, source })
+            }
         }
     }
 
@@ -178,6 +191,7 @@ impl<W: World> Lane<'_, W> {
     #[inline]
     pub(super) fn flush(&mut self, connection: &mut Connection<W::Stream>) {
         match connection.phase {
+            Phase::Open if connection.http2.is_some() => return self.flush_streams(connection),
             Phase::Open if connection.pending > 0 => {}
             Phase::Closed | Phase::Resting { .. } if connection.pending > 0 => {
                 return self.connect(connection);
@@ -191,10 +205,22 @@ impl<W: World> Lane<'_, W> {
             match stream.write(&self.batch[connection.written..wanted]) {
                 Ok(count) => connection.written += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return self.fail(connection, write_error(&error)),
+                Err(error) => return self.fail_by(connection, write_error(&error), &error),
             }
         }
+        if self.plan.records_max > 0 {
+            self.stamp_sent(connection);
+        }
         (connection.pending, connection.written) = (0, 0);
+    }
+
+    /// Costs a look at the clock: only records have a place for it.
+    fn stamp_sent(&mut self, connection: &mut Connection<W::Stream>) {
+        self.now_ns = self.world.now_ns();
+        let first = connection.flights.len() - connection.pending;
+        for exchange in connection.flights.iter_mut().skip(first) {
+            exchange.sent_ns = self.now_ns;
+        }
     }
 
     /// The pending requests of which no byte was written yet begin to be written now.
@@ -211,7 +237,7 @@ impl<W: World> Lane<'_, W> {
 
     #[inline]
     fn read(&mut self, connection: &mut Connection<W::Stream>, closing: bool, buffer: &mut [u8]) {
-        while !connection.flights.is_empty() {
+        while !connection.flights.is_empty() || connection.http2.is_some() {
             if self.skips(connection) {
                 match self.skip(connection) {
                     Skipped::Some => continue,
@@ -233,7 +259,7 @@ impl<W: World> Lane<'_, W> {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return self.fail(connection, read_error(&error)),
+                Err(error) => return self.fail_by(connection, read_error(&error), &error),
             }
         }
     }
@@ -274,7 +300,7 @@ impl<W: World> Lane<'_, W> {
             }
             Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => Skipped::NothingLeft,
             Some(Err(error)) => {
-                self.fail(connection, read_error(&error));
+                self.fail_by(connection, read_error(&error), &error);
                 Skipped::NothingLeft
             }
         }
@@ -289,10 +315,12 @@ impl<W: World> Lane<'_, W> {
         input: &[u8],
         closing: bool,
     ) -> bool {
-        if let Some(exchange) = connection.flights.front_mut().filter(|e| e.first_byte_ns == 0) {
-            exchange.first_byte_ns = self.now_ns;
-        }
-        match self.digest(connection, input) {
+        let digested = if connection.http2.is_some() {
+            self.digest_streams(connection, input)
+        } else {
+            self.digest(connection, input)
+        };
+        match digested {
             Digested::Part => return true,
             Digested::Failed => return false,
             Digested::Answers => {}
@@ -301,7 +329,8 @@ impl<W: World> Lane<'_, W> {
             self.hang_up(connection);
         }
         let same_socket = connection.phase == Phase::Open;
-        if same_socket && self.open.is_none() && !connection.flights.is_empty() {
+        let takes_turns = self.open.is_none() && connection.http2.is_none();
+        if same_socket && takes_turns && !connection.flights.is_empty() {
             // A closed loop writes pipelined requests together, as wrk's scripts do: one by one
             // they would cost a write each.
             return true;
@@ -311,6 +340,9 @@ impl<W: World> Lane<'_, W> {
     }
 
     fn digest(&mut self, connection: &mut Connection<W::Stream>, mut input: &[u8]) -> Digested {
+        if let Some(exchange) = connection.flights.front_mut().filter(|e| e.first_byte_ns == 0) {
+            exchange.first_byte_ns = self.now_ns;
+        }
         let (mut piece, mut digested): (&[u8], _) = (&[], Digested::Part);
         loop {
             let (event, rest) = match connection.answer.next(&mut self.heads, input) {
@@ -341,7 +373,7 @@ impl<W: World> Lane<'_, W> {
                     return Digested::Failed;
                 }
                 Event::Complete { reusable } => {
-                    let kept = self.complete(connection, reusable, piece);
+                    let kept = self.complete(connection, 0, reusable, piece);
                     digested = Digested::Answers;
                     if !kept {
                         let failed = matches!(connection.phase, Phase::Resting { .. });
@@ -359,14 +391,22 @@ impl<W: World> Lane<'_, W> {
     /// The peer has closed.
     fn closed(&mut self, connection: &mut Connection<W::Stream>) {
         self.now_ns = self.world.now_ns();
-        if connection.answer.end().is_err() {
+        if connection.flights.is_empty() {
+            return self.disturbed(connection);
+        }
+        if connection.http2.is_some() || connection.answer.end().is_err() {
             return self.fail(connection, ErrorKind::Closed);
         }
-        self.complete(connection, false, &[]);
+        self.complete(connection, 0, false, &[]);
         if connection.phase == Phase::Closed {
             self.refill(connection);
         }
     }
+}
+
+/// Nothing is to come on it. In HTTP/2 a server may speak at any time.
+fn is_idle<Stream>(connection: &Connection<Stream>) -> bool {
+    connection.flights.is_empty() && connection.http2.is_none()
 }
 
 /// What became of a try to throw bytes away unseen.
@@ -377,7 +417,7 @@ enum Skipped {
 }
 
 /// What the bytes of a read were.
-enum Digested {
+pub(super) enum Digested {
     /// Part of an answer.
     Part,
     /// The end of at least one answer.
@@ -386,7 +426,7 @@ enum Digested {
     Failed,
 }
 
-fn write_error(error: &io::Error) -> ErrorKind {
+pub(super) fn write_error(error: &io::Error) -> ErrorKind {
     match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ErrorKind::Closed,
         _ => ErrorKind::Write,

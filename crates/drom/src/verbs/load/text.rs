@@ -4,7 +4,7 @@
 
 use std::io::IsTerminal;
 
-use drom_load::{Arrivals, Latency, OpenTally, Outcome, Pace, Plan};
+use drom_load::{Arrivals, Latency, OpenTally, Outcome, Pace, Plan, Version};
 
 use super::{
     checks::{Check, State},
@@ -157,6 +157,7 @@ fn clients(plan: &Plan, outcome: &Outcome) -> String {
     let reuse = match (plan.keepalive, plan.depth) {
         (false, _) => "a connection for each request".to_owned(),
         (true, 1) => "keep-alive".to_owned(),
+        (true, depth) if plan.version == Version::Http2 => format!("{depth} streams each"),
         (true, depth) => format!("keep-alive, {depth} requests pipelined"),
     };
     format!("{connections}, {threads}, {reuse}")

@@ -28,6 +28,9 @@ pub struct Transport {
     /// Speak HTTP/1.0
     #[arg(long = "http1.0")]
     http10: bool,
+    /// Speak HTTP/2: over TLS by agreement, else at once (prior knowledge)
+    #[arg(long, conflicts_with_all = ["http10", "no_keepalive"])]
+    http2: bool,
     /// Connect to a Unix socket; the URL says Host and path
     #[arg(long, value_name = "PATH", conflicts_with_all = ["resolve", "source_address"])]
     unix_socket: Option<PathBuf>,
@@ -78,7 +81,11 @@ impl Transport {
     pub fn apply(&self, plan: Plan) -> Plan {
         Plan {
             keepalive: !self.no_keepalive && !closes(&plan.headers),
-            version: if self.http10 { Version::Http10 } else { Version::Http11 },
+            version: match (self.http10, self.http2) {
+                (true, _) => Version::Http10,
+                (false, true) => Version::Http2,
+                (false, false) => Version::Http11,
+            },
             answers_per_connection: self.answers_per_connection,
             sources: self.source_address.iter().flat_map(Range::addresses).collect(),
             trust: Trust {
@@ -86,6 +93,7 @@ impl Transport {
                 ca_file: self.cacert.clone(),
                 client_files: self.cert.clone().zip(self.key.clone()),
                 resume: self.tls_resume,
+                ..Trust::default()
             },
             ..plan
         }

@@ -1,0 +1,185 @@
+//! Command lines of httperf, and reports of fixed records.
+
+use drom_load::{ErrorKind, Exchange, Record};
+
+use super::*;
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+fn options(line: &str) -> Options {
+    match parse(&words(line)).expect("a good command line") {
+        Asked::Run(options) => *options,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn refused(line: &str) -> (u8, String) {
+    let Refusal { message, status } = parse(&words(line)).expect_err(line);
+    (status, message.lines().next().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn options_have_a_value_behind_or_after_an_equals_sign() {
+    let given =
+        options("--hog --server=a --port 81 --uri /x --num-conn 100 --num-call=2 --rate 10");
+    assert_eq!((&*given.server, given.port, &*given.uri), ("a", 81, "/x"));
+    assert_eq!((given.num_conns, given.num_calls), (100, 2));
+    assert!((given.rate - 10.0).abs() < 1e-12 && given.missing.is_empty());
+    let plain = options("");
+    assert_eq!(plain, Options::default());
+    assert_eq!(
+        (plain.send_buffer, plain.recv_buffer, &*plain.server),
+        (4_096, 16_384, "localhost")
+    );
+    assert!((options("--period=d0.02").rate - 50.0).abs() < 1e-9);
+    assert_eq!(options("--client=1/4 -v -v").client, (1, 4));
+}
+
+#[test]
+fn wrong_ones_end_with_1() {
+    for (line, why) in [
+        ("--num-conns x", "illegal number of connections x"),
+        ("--port 65536", "illegal port number 65536"),
+        ("--rate fast", "illegal request rate fast"),
+        ("--http-version 2", "illegal version number 2"),
+        ("--client 4/4", "illegal client 4/4"),
+        ("--num 5", "option \"--num\" is not clear"),
+        ("--nothing", "unrecognized option \"--nothing\""),
+        ("http://a/", "unrecognized option \"http://a/\""),
+        ("--uri", "option --uri needs a value"),
+        ("--hog=1", "option --hog takes no value"),
+    ] {
+        assert_eq!(refused(line), (1, format!("httperf: {why}")), "{line}");
+    }
+    assert_eq!(parse(&words("-h")), Ok(Asked::Help));
+    assert_eq!(parse(&words("--version")), Ok(Asked::Version));
+}
+
+#[test]
+fn what_is_not_built_is_kept_by_name() {
+    let missing = |line: &str| options(line).missing;
+    assert_eq!(missing("--wsess=10,5,1 --ssl"), ["wsess", "ssl"]);
+    assert_eq!(missing("--period=e0.1"), ["period of that kind"]);
+    assert_eq!(missing("--burst-length=4 --print-reply"), ["burst-length", "print-reply"]);
+    assert!(missing("--burst-length=1").is_empty());
+    let known = |name: &&&str| NAMES.iter().any(|(known, _)| *known == **name);
+    assert_eq!(WITHOUT_EFFECT.iter().filter(known).count(), WITHOUT_EFFECT.len());
+}
+
+#[test]
+fn a_request_is_httperfs() {
+    let text = |line: &str| String::from_utf8(request(&options(line))).expect("text");
+    let plain = "GET / HTTP/1.1\r\nUser-Agent: httperf/0.9.0\r\nHost: localhost\r\n\r\n";
+    assert_eq!((text(""), plain.len()), (plain.to_owned(), 62), "62 bytes in each old report");
+    let other =
+        text("--method=HEAD --http-version=1.0 --no-host --add-header=A:b\\nC:d\\n --uri=/x");
+    assert_eq!(other, "HEAD /x HTTP/1.0\r\nUser-Agent: httperf/0.9.0\r\nA:b\r\nC:d\r\n\r\n");
+    assert!(text("--port=81 --server-name=b --server=a").contains("\r\nHost: b\r\n"));
+}
+
+#[test]
+fn the_command_line_is_said_again() {
+    let plain = "httperf --client=0/1 --server=localhost --port=80 --uri=/ --send-buffer=4096 \
+                 --recv-buffer=16384 --num-conns=1 --num-calls=1\n";
+    assert_eq!(echo(&options("--hog")), plain);
+    let rated = echo(&options("--timeout 5 --rate 150 --num-conn 100 --server a"));
+    assert!(rated.starts_with("httperf --timeout=5 --client=0/1 --server=a "), "{rated}");
+    assert!(rated.contains(" --uri=/ --rate=150 --send-buffer=4096 "), "{rated}");
+}
+
+/// Begun at; ready, first byte and end after, in milliseconds; place on its socket.
+fn record(at: u64, [ready, first, ended]: [u64; 3], on_socket: u64) -> Record {
+    let ns = |ms: u64| 1_000_000_000 + ms * 1_000_000;
+    let exchange = Exchange {
+        ready_ns: ns(at + ready),
+        written_ns: ns(at + ready),
+        first_byte_ns: ns(at + first),
+        wire_bytes: 300,
+        body_bytes: 100,
+        ..Exchange::new(ns(at), ns(at))
+    };
+    Record {
+        exchange,
+        ended_ns: ns(at + ended),
+        connection: 0,
+        on_socket,
+        status: 200,
+        error: None,
+        os_error: None,
+        kept: false,
+    }
+}
+
+fn failed(at: u64, error: ErrorKind, os_error: Option<i32>) -> Record {
+    let mut record = record(at, [0, 0, 10], 0);
+    (record.exchange.ready_ns, record.exchange.first_byte_ns) = (0, 0);
+    Record { status: 0, error: Some(error), os_error, ..record }
+}
+
+#[test]
+fn a_report_has_httperfs_lines() {
+    let mut records = vec![
+        record(0, [1, 3, 4], 0),
+        record(4, [0, 2, 6], 1),
+        record(100, [2, 5, 6], 0),
+        failed(200, ErrorKind::Connect, Some(111)),
+        record(300, [1, 11, 50], 0),
+        record(5_990, [1, 5, 10], 0),
+    ];
+    records[4].status = 404;
+    let cpu = Cpu { user_s: 0.6, system_s: 1.2 };
+    let figures = Figures::of(&options(""), &records, 62, 0, cpu);
+    // Lives of 10, 6, 50 and 10 ms; 4 replies in 5 s; connects of 1, 2, 1 and 1;
+    // responses of 2, 2, 3, 10, 4 and transfers of 1, 4, 1, 39, 5.
+    let wanted = "\
+Maximum connect burst length: 1
+
+Total: connections 5 requests 5 replies 5 test-duration 6.000 s
+
+Connection rate: 0.8 conn/s (1200.0 ms/conn, <=1 concurrent connections)
+Connection time [ms]: min 6.0 avg 19.0 max 50.0 median 10.5 stddev 20.8
+Connection time [ms]: connect 1.2
+Connection length [replies/conn]: 1.250
+
+Request rate: 0.8 req/s (1200.0 ms/req)
+Request size [B]: 62.0
+
+Reply rate [replies/s]: min 0.8 avg 0.8 max 0.8 stddev 0.0 (1 samples)
+Reply time [ms]: response 4.2 transfer 10.0
+Reply size [B]: header 200.0 content 100.0 footer 0.0 (total 300.0)
+Reply status: 1xx=0 2xx=4 3xx=0 4xx=1 5xx=0
+
+CPU time [s]: user 0.60 system 1.20 (user 10.0% system 20.0% total 30.0%)
+Net I/O: 0.3 KB/s (0.0*10^6 bps)
+
+Errors: total 1 client-timo 0 socket-timo 0 connrefused 1 connreset 0
+Errors: fd-unavail 0 addrunavail 0 ftab-full 0 other 0
+";
+    assert_eq!(report(&figures), wanted);
+}
+
+#[test]
+fn errors_have_their_places() {
+    let of = |kind, os_error| {
+        let records = [failed(0, kind, os_error)];
+        let cpu = Cpu::default();
+        report(&Figures::of(&options(""), &records, 62, 0, cpu))
+    };
+    assert!(of(ErrorKind::Timeout, None).contains("Errors: total 1 client-timo 1 "));
+    assert!(of(ErrorKind::Closed, Some(104)).contains(" connreset 1\n"));
+    assert!(of(ErrorKind::Write, Some(32)).contains(" connreset 1\n"));
+    assert!(of(ErrorKind::Connect, Some(110)).contains(" socket-timo 1 "));
+    // What no address was left for has a place of its own, and httperf never uses it.
+    assert!(of(ErrorKind::Connect, Some(99)).contains(" addrunavail 0 ftab-full 0 other 1\n"));
+    assert!(of(ErrorKind::Closed, None).contains("Errors: total 0 "));
+}
+
+#[test]
+fn connections_at_once_are_those_that_lived_together() {
+    let mut records = vec![record(0, [1, 2, 50], 0), record(10, [1, 2, 30], 0)];
+    records[1].connection = 1;
+    let figures = Figures::of(&options(""), &records, 62, 3, Cpu::default());
+    assert_eq!((figures.most_at_once, figures.burst, figures.samples), (2, 3, 0));
+}

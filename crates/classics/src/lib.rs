@@ -1,0 +1,29 @@
+//! The old tools' command lines and reports: ab, http_load, httperf. A command line goes in as
+//! words, a run as what the load engine kept of it, a report comes out as text. Pure: no sockets,
+//! no clock, no files; the command does those.
+//!
+//! Figures mean what they meant there, oddities included: who compares with a run of ten years ago
+//! must be able to. The right figures are the engine's own report.
+
+pub mod ab;
+pub mod getopt;
+pub mod http_load;
+pub mod httperf;
+mod number;
+mod spans;
+
+pub use number::WallClock;
+
+/// Why a command line is not run: what the old tool would say, and its exit status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub message: String,
+    pub status: u8,
+}
+
+impl Refusal {
+    #[must_use]
+    pub fn new(status: u8, message: impl Into<String>) -> Self {
+        Self { message: message.into(), status }
+    }
+}

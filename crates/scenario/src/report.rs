@@ -1,0 +1,264 @@
+//! What judged steps look like to other programs: TAP 14 and JUnit XML. Text out, nothing else.
+
+use std::fmt::Write as _;
+
+use crate::{
+    check::Answer,
+    scenario::Scenario,
+    share::{Share, Verdict},
+    user::Judgement,
+};
+
+/// One step of one run through a scenario.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Judged {
+    pub step: String,
+    /// From the request to the last byte; none without an answer.
+    pub took_ns: Option<u64>,
+    /// Why there was no answer, or no request.
+    pub error: Option<String>,
+    pub checks: Vec<JudgedCheck>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JudgedCheck {
+    pub name: String,
+    /// What was there instead; none when the check passed.
+    pub found: Option<String>,
+}
+
+impl Judged {
+    /// The answer that was just judged.
+    #[must_use]
+    pub fn of(
+        scenario: &Scenario,
+        share: &Share,
+        judgement: &Judgement,
+        answer: &Answer<'_>,
+    ) -> Self {
+        let check = |verdict: &Verdict| JudgedCheck {
+            name: scenario.checks()[verdict.check].name.clone(),
+            found: (!verdict.passed).then(|| scenario.found(verdict.check, answer)),
+        };
+        Self {
+            step: scenario.steps()[judgement.step].name.clone(),
+            took_ns: Some(answer.after_ns),
+            error: None,
+            checks: share.verdicts().iter().map(check).collect(),
+        }
+    }
+
+    /// A step that had no answer, and why.
+    #[must_use]
+    pub fn without_answer(scenario: &Scenario, step: usize, reason: impl Into<String>) -> Self {
+        let step = scenario.steps()[step].name.clone();
+        Self { step, error: Some(reason.into()), ..Self::default() }
+    }
+}
+
+/// Test Anything Protocol, version 14: a test point for each check, and one for each step that
+/// had no answer.
+#[must_use]
+pub fn tap(steps: &[Judged]) -> String {
+    let count: usize = steps.iter().map(points).sum();
+    let mut out = format!("TAP version 14\n1..{count}\n");
+    let mut number = 0;
+    let mut point = |step: &Judged, name: &str, wrong: Option<&String>| {
+        number += 1;
+        let verdict = if wrong.is_some() { "not ok" } else { "ok" };
+        let line = format!("{}: {name}", step.step);
+        put(&mut out, format_args!("{verdict} {number} - {}\n", tap_escaped(&line)));
+        if let Some(wrong) = wrong {
+            put(&mut out, format_args!("  ---\n  message: {}\n", yaml(wrong)));
+            if let Some(ns) = step.took_ns {
+                put(&mut out, format_args!("  duration_ms: {:.3}\n", ns as f64 / 1e6));
+            }
+            out.push_str("  ...\n");
+        }
+    };
+    for step in steps {
+        if step.error.is_some() {
+            point(step, "an answer", step.error.as_ref());
+        }
+        step.checks.iter().for_each(|check| point(step, &check.name, check.found.as_ref()));
+    }
+    out
+}
+
+/// JUnit XML as build servers read it: a suite for each step, a case for each check.
+#[must_use]
+pub fn junit(scenario: &str, steps: &[Judged]) -> String {
+    let tests: usize = steps.iter().map(points).sum();
+    let failures: usize = steps.iter().map(failures).sum();
+    let errors = steps.iter().filter(|step| step.error.is_some()).count();
+    let ns: u64 = steps.iter().filter_map(|step| step.took_ns).sum();
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    put(
+        &mut out,
+        format_args!(
+            "<testsuites name=\"{}\" tests=\"{tests}\" failures=\"{failures}\" \
+             errors=\"{errors}\" time=\"{}\">\n",
+            xml(scenario),
+            seconds(ns)
+        ),
+    );
+    steps.iter().for_each(|step| put_suite(&mut out, scenario, step));
+    out.push_str("</testsuites>\n");
+    out
+}
+
+fn put_suite(out: &mut String, scenario: &str, step: &Judged) {
+    let (name, errors) = (xml(&step.step), u8::from(step.error.is_some()));
+    let time = seconds(step.took_ns.unwrap_or(0));
+    put(
+        out,
+        format_args!(
+            "  <testsuite name=\"{name}\" tests=\"{}\" failures=\"{}\" errors=\"{errors}\" \
+             time=\"{time}\">\n",
+            points(step),
+            failures(step)
+        ),
+    );
+    let class = xml(&format!("{scenario}.{}", step.step));
+    let mut case = |name: &str, wrong: Option<(&str, &String)>| {
+        let begin = format!("    <testcase classname=\"{class}\" name=\"{}\"", xml(name));
+        match wrong {
+            None => put(out, format_args!("{begin} time=\"{time}\"/>\n")),
+            Some((kind, wrong)) => put(
+                out,
+                format_args!(
+                    "{begin} time=\"{time}\">\n      <{kind} message=\"{}\"/>\n    </testcase>\n",
+                    xml(wrong)
+                ),
+            ),
+        }
+    };
+    if let Some(error) = &step.error {
+        case("an answer", Some(("error", error)));
+    }
+    for check in &step.checks {
+        case(&check.name, check.found.as_ref().map(|found| ("failure", found)));
+    }
+    out.push_str("  </testsuite>\n");
+}
+
+fn points(step: &Judged) -> usize {
+    step.checks.len() + usize::from(step.error.is_some())
+}
+
+fn failures(step: &Judged) -> usize {
+    step.checks.iter().filter(|check| check.found.is_some()).count()
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{:.6}", ns as f64 / 1e9)
+}
+
+fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text).expect("writing to memory cannot fail");
+}
+
+/// A description is one line; `#` would begin a directive.
+fn tap_escaped(text: &str) -> String {
+    let one_line = text.replace(['\n', '\r'], " ");
+    one_line.replace('\\', "\\\\").replace('#', "\\#")
+}
+
+/// A double-quoted scalar: JSON's strings are among them.
+fn yaml(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// For an attribute; what XML cannot hold at all becomes U+FFFD.
+fn xml(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' => out.push_str("&#10;"),
+            '\r' => out.push_str("&#13;"),
+            '\t' => out.push_str("&#9;"),
+            '\0'..' ' | '\u{fffe}' | '\u{ffff}' => out.push(char::REPLACEMENT_CHARACTER),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+
+    use super::*;
+
+    fn steps() -> Vec<Judged> {
+        let check = |name: &str, found: Option<&str>| JudgedCheck {
+            name: name.to_owned(),
+            found: found.map(str::to_owned),
+        };
+        vec![
+            Judged {
+                step: "login".to_owned(),
+                took_ns: Some(1_500_000),
+                error: None,
+                checks: vec![
+                    check("status 200", None),
+                    check("text \"#1\"", Some("the body is \"<a>\"")),
+                ],
+            },
+            Judged {
+                step: "buy".to_owned(),
+                error: Some("connection refused".to_owned()),
+                ..Judged::default()
+            },
+        ]
+    }
+
+    #[test]
+    fn tap_is_version_14() {
+        assert_eq!(
+            tap(&steps()),
+            "TAP version 14\n1..3\nok 1 - login: status 200\nnot ok 2 - login: text \"\\#1\"\n  \
+             ---\n  message: \"the body is \\\"<a>\\\"\"\n  duration_ms: 1.500\n  ...\nnot ok 3 - \
+             buy: an answer\n  ---\n  message: \"connection refused\"\n  ...\n"
+        );
+        assert_eq!(tap(&[]), "TAP version 14\n1..0\n");
+    }
+
+    #[test]
+    fn junit_has_a_case_for_each_check() {
+        let expected = r#"<?xml version="1.0" encoding="UTF-8"?>
+<testsuites name="shop" tests="3" failures="1" errors="1" T>
+  <testsuite name="login" tests="2" failures="1" errors="0" T>
+    <testcase classname="shop.login" name="status 200" T/>
+    <testcase classname="shop.login" name="text &quot;#1&quot;" T>
+      <failure message="the body is &quot;&lt;a&gt;&quot;"/>
+    </testcase>
+  </testsuite>
+  <testsuite name="buy" tests="1" failures="0" errors="1" time="0.000000">
+    <testcase classname="shop.buy" name="an answer" time="0.000000">
+      <error message="connection refused"/>
+    </testcase>
+  </testsuite>
+</testsuites>
+"#
+        .replace(" T", " time=\"0.001500\"");
+        assert_eq!(junit("shop", &steps()), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_breaks_the_lines_of_a_report(text in "(\\PC|[\n\r\t<>&\"#\\x00]){0,20}") {
+            let found = Some(text.clone());
+            let checks = vec![JudgedCheck { name: text.clone(), found }];
+            let steps = [Judged { step: text, checks, ..Judged::default() }];
+            prop_assert_eq!(tap(&steps).lines().count(), 6);
+            let xml = junit("s", &steps);
+            prop_assert_eq!(xml.lines().count(), 8);
+            prop_assert!(!xml.contains('\0'));
+        }
+    }
+}
