@@ -21,6 +21,7 @@ struct Command {
 enum Verb {
     Serve(verbs::serve::Args),
     Load(Box<verbs::load::Args>),
+    Record(Box<verbs::record::Args>),
     Compare(verbs::compare::Args),
     Report(verbs::report::Args),
     Ab(verbs::ab::Args),
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
     match command.verb {
         Verb::Serve(args) => verbs::serve::run(args).into(),
         Verb::Load(args) => verbs::load::run(&args).into(),
+        Verb::Record(args) => verbs::record::run(&args).into(),
         Verb::Compare(args) => verbs::compare::run(args).into(),
         Verb::Report(args) => verbs::report::run(args).into(),
         Verb::Ab(args) => verbs::ab::run(args.words),

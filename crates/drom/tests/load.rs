@@ -104,7 +104,10 @@ fn the_text_report_is_complete_and_uncoloured() {
         assert!(text.contains(check), "{check} is not in\n{text}");
     }
     assert!(!text.contains('\x1b'));
-    assert!(text.lines().all(|line| line.len() <= 100 && line.trim_end() == line), "{text}");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 100 && line.trim_end() == line),
+        "{text}"
+    );
 }
 
 #[test]

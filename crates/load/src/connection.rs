@@ -15,6 +15,8 @@ pub enum Phase {
     Connecting,
     /// Connected; the TLS handshake is under way.
     Securing,
+    /// HTTP/2: what the server allows is still to come.
+    Greeting,
     /// Requests can be written.
     Open,
     /// No socket; the next request begins when there is one.
@@ -23,6 +25,13 @@ pub enum Phase {
     Resting { until_ns: u64 },
     /// No request is left for it.
     Done,
+}
+
+impl Phase {
+    /// A connection that is not there yet.
+    pub fn is_on_the_way(self) -> bool {
+        matches!(self, Self::Connecting | Self::Securing | Self::Greeting)
+    }
 }
 
 /// A connection and what it has seen.

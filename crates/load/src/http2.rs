@@ -2,8 +2,9 @@
 //!
 //! Frames are RFC 9113's; header blocks are `blocks.rs`. A request's block is the same each time,
 //! so it is made once a run ([`Template`]): the first on a connection fills the server's table,
-//! all others only point into it. Windows are opened so wide that they do not hold answers up; those of
-//! the server are kept. What an event means for a request is decided in `lane/streams.rs`.
+//! all others only point into it. Windows are opened so wide that they do not hold answers up;
+//! those of the server are kept. What an event means for a request is decided in
+//! `lane/streams.rs`.
 
 mod blocks;
 
@@ -215,6 +216,12 @@ impl Http2 {
     pub fn places(&self) -> usize {
         let is_worn = self.last.is_some() || self.next_stream > STREAM_MAX;
         if is_worn { 0 } else { self.peer.streams_max as usize }
+    }
+
+    /// The server has said what it allows.
+    #[must_use]
+    pub fn is_greeted(&self) -> bool {
+        self.greeted
     }
 
     /// The server takes no more requests here, and answers none after this stream.

@@ -221,7 +221,7 @@ impl<'a, W: World> Lane<'a, W> {
     pub fn is_late(&self, connection: &Connection<W::Stream>) -> bool {
         let oldest_ns = match connection.flights.front() {
             Some(exchange) => exchange.begun_ns,
-            None if connection.phase == Phase::Connecting => connection.connect_ns,
+            None if connection.phase.is_on_the_way() => connection.connect_ns,
             None => return false,
         };
         self.now_ns.saturating_sub(oldest_ns) >= to_ns(self.plan.timeout)

@@ -45,7 +45,7 @@ pub use run::{Progress, SoFar, check_connections, run};
 pub use schedule::{Arrivals, Stage};
 pub use threshold::{Judged, Threshold, ThresholdError};
 pub use timeline::Interval;
-pub use tls::{TlsFacts, TlsVersion, Trust};
+pub use tls::{Security, TlsFacts, TlsVersion, Trust};
 pub use verdict::{Verdict as ClientVerdict, client_limited};
 
 /// The sans-I/O protocol core: bytes in, events out.

@@ -120,6 +120,14 @@ impl Trust {
     }
 }
 
+impl Security {
+    /// A connection before its handshake, for those who move its records themselves.
+    pub fn connection(&self) -> Result<ClientConnection, Error> {
+        let session = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
+        session.map_err(|error| Error::Tls { reason: error.to_string() })
+    }
+}
+
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let found = CertificateDer::pem_reader_iter(open(file)?).collect::<Result<Vec<_>, _>>();
     let found = found.map_err(|error| unusable(file, error))?;
@@ -149,8 +157,7 @@ pub struct TlsStream {
 
 impl TlsStream {
     pub fn new(socket: Socket, security: &Security) -> io::Result<Self> {
-        let session = ClientConnection::new(Arc::clone(&security.config), security.name.clone());
-        let session = Box::new(session.map_err(io::Error::other)?);
+        let session = Box::new(security.connection().map_err(io::Error::other)?);
         Ok(Self { socket, session, config: Arc::clone(&security.config) })
     }
 

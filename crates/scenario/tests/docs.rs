@@ -1,4 +1,4 @@
-//! Every scenario in docs/scenario.md can be read.
+//! Every scenario in docs/scenario.md and docs/record.md can be read.
 
 use std::{fs, io, path::Path};
 
@@ -13,14 +13,16 @@ fn file(path: &Path) -> io::Result<Vec<u8>> {
 
 #[test]
 fn every_scenario_in_the_manual_can_be_read() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenario.md");
-    let text = fs::read_to_string(path).expect("the manual is there");
-    let blocks = text.split("```toml\n").skip(1);
-    let blocks: Vec<&str> = blocks.filter_map(|block| block.split("```").next()).collect();
-    assert!(blocks.len() >= 5, "there are examples in it");
-    for block in blocks {
-        if let Err(error) = Scenario::parse(block, Path::new("a.toml"), &[], &file) {
-            panic!("{error}\n{block}");
+    for (page, count) in [("scenario.md", 5), ("record.md", 1)] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+        let text = fs::read_to_string(path).expect("the manual is there");
+        let blocks = text.split("```toml\n").skip(1);
+        let blocks: Vec<&str> = blocks.filter_map(|block| block.split("```").next()).collect();
+        assert!(blocks.len() >= count, "there are examples in {page}");
+        for block in blocks {
+            if let Err(error) = Scenario::parse(block, Path::new("a.toml"), &[], &file) {
+                panic!("{page}: {error}\n{block}");
+            }
         }
     }
 }

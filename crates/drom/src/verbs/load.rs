@@ -3,7 +3,7 @@
 //! How to load is `drom-load`'s business; how a result looks is in the files beside this one.
 
 mod checks;
-mod count;
+pub(super) mod count;
 mod csv;
 mod duration;
 mod export;

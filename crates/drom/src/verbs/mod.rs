@@ -6,5 +6,6 @@ pub mod compare;
 pub mod http_load;
 pub mod httperf;
 pub mod load;
+pub mod record;
 pub mod report;
 pub mod serve;

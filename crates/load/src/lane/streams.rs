@@ -15,18 +15,36 @@ use crate::{
 const WINDOW_STEP: u64 = 1 << 29;
 
 impl<W: World> Lane<'_, W> {
-    /// Puts what is pending into streams, and writes what is to be written.
+    /// Begins with HTTP/2. Requests wait until the server has told how many it takes: one that
+    /// takes few may close a connection with more.
+    pub(super) fn greet(&mut self, connection: &mut Connection<W::Stream>) {
+        connection.http2 = Some(Box::default());
+        connection.phase = Phase::Greeting;
+        self.write_out(connection);
+    }
+
+    /// Goes on when it has; whether the socket is still the same.
+    pub(super) fn greeted(&mut self, connection: &mut Connection<W::Stream>) -> bool {
+        if connection.http2.as_ref().is_some_and(|http2| http2.is_greeted()) {
+            self.open_up(connection);
+        }
+        connection.http2.is_some()
+    }
+
+    /// Puts what is pending into streams, as many as the server takes, and writes what is to be
+    /// written.
     pub(super) fn flush_streams(&mut self, connection: &mut Connection<W::Stream>) {
         let Some(http2) = &mut connection.http2 else { return };
         if connection.pending > 0 {
             self.now_ns = self.world.now_ns();
-            let first = connection.flights.len() - connection.pending;
-            for exchange in connection.flights.iter_mut().skip(first) {
+            let under_way = connection.flights.len() - connection.pending;
+            let room = http2.places().saturating_sub(under_way).min(connection.pending);
+            for exchange in connection.flights.iter_mut().skip(under_way).take(room) {
                 exchange.stream = http2.request(&self.template);
                 exchange.written_ns = self.now_ns;
                 exchange.ready_ns = connection.ready_ns;
             }
-            connection.pending = 0;
+            connection.pending -= room;
         }
         self.write_out(connection);
     }
@@ -80,7 +98,8 @@ impl<W: World> Lane<'_, W> {
             };
             input = rest;
             match self.act(connection, &mut http2, &event) {
-                Ok(_) if connection.phase != Phase::Open => return Digested::Answers,
+                // An answer that was the connection's last.
+                Ok(_) if connection.stream.is_none() => return Digested::Answers,
                 Ok(false) => {}
                 Ok(true) => digested = Digested::Answers,
                 Err(fault) => {
@@ -92,15 +111,17 @@ impl<W: World> Lane<'_, W> {
         }
         let last = http2.last_stream();
         connection.http2 = Some(http2);
-        let is_answered_here = |last| connection.flights.iter().any(|e| e.stream <= last);
+        let mut streams = connection.flights.iter().map(|exchange| exchange.stream);
+        let mut is_answered_here = |last| streams.any(|stream| (1..=last).contains(&stream));
         if last.is_some_and(|last| !is_answered_here(last)) {
             // The others are asked again elsewhere: the server has said that it did not begin them.
-            self.tally.counts.resent += connection.flights.len() as u64;
+            let asked = connection.flights.len() - connection.pending;
+            self.tally.counts.resent += asked as u64;
             self.hang_up(connection);
             return Digested::Answers;
         }
         self.write_out(connection);
-        if connection.phase == Phase::Open { digested } else { Digested::Failed }
+        if connection.http2.is_some() { digested } else { Digested::Failed }
     }
 
     /// Acts on an event; whether there is room for another request.

@@ -106,11 +106,17 @@ impl<W: World> Lane<'_, W> {
                 self.tls = stream.tls();
             }
         }
+        if self.plan.version == Version::Http2 {
+            self.greet(connection);
+        } else {
+            self.open_up(connection);
+        }
+    }
+
+    /// Requests can be written.
+    pub(super) fn open_up(&mut self, connection: &mut Connection<W::Stream>) {
         connection.established = true;
         self.anyone_established = true;
-        if self.plan.version == Version::Http2 {
-            connection.http2 = Some(Box::default());
-        }
         connection.phase = Phase::Open;
         connection.ready_ns = self.now_ns;
         self.refill(connection);
@@ -320,6 +326,9 @@ impl<W: World> Lane<'_, W> {
         } else {
             self.digest(connection, input)
         };
+        if connection.phase == Phase::Greeting {
+            return self.greeted(connection);
+        }
         match digested {
             Digested::Part => return true,
             Digested::Failed => return false,

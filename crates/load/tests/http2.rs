@@ -1,0 +1,328 @@
+//! HTTP/2 against a server of another hand (hyperium's h2), and against bytes that no server sends.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
+    thread,
+    time::Duration,
+};
+
+use drom_load::{
+    Arrivals, ErrorKind, Outcome, Pace, Plan, Stage, Stop, Target, Version,
+    protocol::{Fault, Http2, Http2Event},
+    run,
+};
+use h2::{Reason, server};
+use http::{Request, Response};
+use proptest::prelude::*;
+
+/// What the server does with request `n`, from 0, of the whole run.
+#[derive(Clone, Copy)]
+enum Act {
+    /// So many bytes, after so many milliseconds, in pieces that the windows allow.
+    Page(usize, u64),
+    /// The length of the request's body, as text.
+    Measure,
+    Reset(Reason),
+    /// The connection is closed in good order after this one.
+    Last,
+    /// Nothing.
+    Silence,
+}
+
+#[derive(Clone)]
+struct Server {
+    address: SocketAddr,
+    requests: Arc<AtomicU64>,
+}
+
+fn serve(streams_max: u32, act: fn(u64) -> Act) -> Server {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = Server { address, requests: Arc::default() };
+    let told = server.clone();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let tasks = tokio::task::LocalSet::new();
+        tasks.block_on(&runtime, async move {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            while let Ok((socket, _)) = listener.accept().await {
+                tokio::task::spawn_local(converse(socket, streams_max, told.clone(), act));
+            }
+        });
+    });
+    server
+}
+
+async fn converse(
+    socket: tokio::net::TcpStream,
+    streams_max: u32,
+    server: Server,
+    act: fn(u64) -> Act,
+) {
+    let mut builder = server::Builder::new();
+    builder.max_concurrent_streams(streams_max);
+    let Ok(mut connection) = builder.handshake::<_, bytes::Bytes>(socket).await else { return };
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        let act = act(server.requests.fetch_add(1, SeqCst));
+        if matches!(act, Act::Last) {
+            connection.graceful_shutdown();
+        }
+        tokio::task::spawn_local(answer(request, respond, act));
+    }
+}
+
+async fn answer(
+    request: Request<h2::RecvStream>,
+    mut respond: server::SendResponse<bytes::Bytes>,
+    act: Act,
+) {
+    let page = match act {
+        Act::Page(length, after_ms) => {
+            tokio::time::sleep(Duration::from_millis(after_ms)).await;
+            vec![b'x'; length]
+        }
+        Act::Measure => {
+            let (mut body, mut length) = (request.into_body(), 0);
+            while let Some(Ok(piece)) = body.data().await {
+                length += piece.len();
+                let _ = body.flow_control().release_capacity(piece.len());
+            }
+            length.to_string().into_bytes()
+        }
+        Act::Last => b"bye".to_vec(),
+        Act::Reset(reason) => return respond.send_reset(reason),
+        Act::Silence => return std::future::pending().await,
+    };
+    let response = Response::builder().header("content-length", page.len()).body(()).unwrap();
+    match respond.send_response(response, page.is_empty()) {
+        Ok(mut stream) if !page.is_empty() => drop(stream.send_data(page.into(), true)),
+        _ => {}
+    }
+}
+
+fn plan(server: &Server, connections: u32, depth: u32, requests: u64) -> Plan {
+    Plan {
+        version: Version::Http2,
+        connections,
+        depth,
+        stop: Stop::Requests(requests),
+        timeout: Duration::from_secs(5),
+        ..Plan::get(Target::at(server.address, "/some/path?x=y"))
+    }
+}
+
+fn go(plan: &Plan) -> Outcome {
+    let outcome = run(plan, &AtomicBool::new(false), &mut |_| {}).expect("the run is possible");
+    assert_eq!(outcome.sent, outcome.ok + outcome.failed + outcome.in_flight);
+    outcome
+}
+
+#[test]
+fn every_stream_has_its_answer() {
+    let server = serve(200, |n| Act::Page(n as usize % 7 * 1_000, n % 3));
+    let outcome = go(&plan(&server, 3, 20, 2_000));
+    assert_eq!((outcome.ok, outcome.failed), (2_000, 0));
+    assert_eq!(server.requests.load(SeqCst), 2_000);
+    let bytes: usize = (0..2_000).map(|n| n % 7 * 1_000).sum();
+    assert_eq!(outcome.body_bytes, bytes as u64);
+    assert_eq!(outcome.engine, "closed-loop http/2 epoll");
+}
+
+#[test]
+fn a_server_that_takes_few_streams_gets_few() {
+    let server = serve(2, |_| Act::Page(10, 2));
+    let outcome = go(&plan(&server, 1, 50, 300));
+    assert_eq!((outcome.ok, outcome.failed), (300, 0), "{:?}", outcome.errors);
+}
+
+#[test]
+fn large_bodies_go_both_ways() {
+    let server = serve(100, |_| Act::Page(3_000_000, 0));
+    let outcome = go(&plan(&server, 2, 4, 40));
+    assert_eq!((outcome.ok, outcome.body_bytes), (40, 120_000_000));
+    // Far more than the windows of the protocol's start hold.
+    let server = serve(100, |_| Act::Measure);
+    let body = vec![b'x'; 500_000];
+    let post = Plan { method: "POST".to_owned(), body, ..plan(&server, 2, 3, 20) };
+    let outcome = go(&post);
+    assert_eq!((outcome.ok, outcome.body_bytes), (20, 20 * "500000".len() as u64));
+}
+
+#[test]
+fn a_connection_that_the_server_gives_up_is_replaced_and_nothing_is_lost() {
+    let server = serve(100, |n| if n % 50 == 49 { Act::Last } else { Act::Page(10, 1) });
+    let outcome = go(&plan(&server, 2, 8, 600));
+    assert_eq!((outcome.ok, outcome.failed), (600, 0), "{:?}", outcome.errors);
+    assert!(outcome.reconnects >= 8, "{}", outcome.reconnects);
+}
+
+#[test]
+fn what_waits_for_a_stream_is_asked_on_the_next_connection() {
+    let server = serve(2, |n| if n % 20 == 1 { Act::Last } else { Act::Page(10, 1) });
+    let outcome = go(&plan(&server, 1, 8, 200));
+    assert_eq!((outcome.ok, outcome.failed), (200, 0), "{:?}", outcome.errors);
+}
+
+#[test]
+fn resets_are_what_they_say() {
+    let refusing = serve(100, |n| match n % 5 {
+        4 => Act::Reset(Reason::REFUSED_STREAM),
+        _ => Act::Page(10, 0),
+    });
+    let outcome = go(&plan(&refusing, 2, 4, 200));
+    assert_eq!((outcome.ok, outcome.failed), (200, 0));
+    assert_eq!(refusing.requests.load(SeqCst), 200 + outcome.resent);
+    let failing = serve(100, |n| match n % 5 {
+        4 => Act::Reset(Reason::INTERNAL_ERROR),
+        _ => Act::Page(10, 0),
+    });
+    let outcome = go(&plan(&failing, 2, 4, 200));
+    assert_eq!((outcome.ok, outcome.errors[&ErrorKind::Closed]), (160, 40));
+    assert_eq!(outcome.reconnects, 0, "the other streams go on");
+}
+
+#[test]
+fn a_stream_without_an_answer_is_late_alone() {
+    let server = serve(100, |n| if n % 20 == 3 { Act::Silence } else { Act::Page(10, 0) });
+    let timeout = Duration::from_millis(300);
+    let outcome = go(&Plan { timeout, ..plan(&server, 1, 8, 100) });
+    assert_eq!((outcome.ok, outcome.errors[&ErrorKind::Timeout]), (95, 5));
+    assert_eq!(outcome.reconnects, 0);
+}
+
+#[test]
+fn an_open_loop_fills_streams() {
+    let server = serve(100, |_| Act::Page(10, 5));
+    let stages = vec![Stage::steady(Duration::from_millis(500), 1_000.0)];
+    let pace = Some(Pace { arrivals: Arrivals::Constant, stages });
+    let stop = Stop::After(Duration::from_millis(500));
+    let outcome = go(&Plan { pace, stop, ..plan(&server, 2, 50, 1) });
+    let open = outcome.open.expect("an open loop");
+    assert_eq!((outcome.ok + open.unsent, outcome.failed), (500, 0));
+    assert!(outcome.ok > 450, "{}", outcome.ok);
+}
+
+#[test]
+fn connections_live_as_long_as_they_are_told() {
+    let server = serve(100, |_| Act::Page(10, 0));
+    let outcome = go(&Plan { answers_per_connection: Some(10), ..plan(&server, 1, 4, 100) });
+    assert_eq!((outcome.ok, outcome.failed, outcome.resent), (100, 0, 0));
+    assert_eq!(outcome.reconnects, 9);
+}
+
+#[test]
+fn a_server_of_http_1_is_told() {
+    let server = drom_load::null_server().expect("a server");
+    let plan = Plan {
+        version: Version::Http2,
+        connections: 1,
+        stop: Stop::Requests(2),
+        ..Plan::get(server.target())
+    };
+    assert_eq!(go(&plan).first_fault, Some(Fault::NotHttp2));
+}
+
+// ---- the core ----------------------------------------------------------------------------------
+
+/// What a server may say: settings, two answers that interleave, padding, trailers, a ping.
+fn story() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut frame = |kind: u8, flags: u8, stream: u8, payload: &[u8]| {
+        bytes.extend_from_slice(&[0, 0, payload.len() as u8, kind, flags, 0, 0, 0, stream]);
+        bytes.extend_from_slice(payload);
+    };
+    frame(4, 0, 0, &[0, 3, 0, 0, 0, 9]);
+    frame(1, 4, 1, &[0x88]);
+    frame(0, 0, 1, b"hello ");
+    frame(1, 4 | 8, 3, &[2, 0x8d, 0, 0]);
+    frame(6, 0, 0, b"12345678");
+    frame(0, 8, 1, &[&[3], &b"wor"[..], &[0, 0, 0]].concat());
+    frame(0, 1, 3, b"");
+    frame(77, 0, 0, b"unknown");
+    frame(0, 0, 1, b"ld");
+    frame(1, 0, 1, &[0]);
+    frame(9, 4, 1, &[1, b'x', 1, b'y']);
+    frame(1, 4 | 1, 5, &[0x88]);
+    frame(3, 0, 7, &[0, 0, 0, 7]);
+    bytes
+}
+
+fn tell(reads: &[&[u8]]) -> (Vec<String>, Vec<u8>) {
+    let (mut http2, mut told) = (Http2::default(), Vec::new());
+    http2.out.clear();
+    let mut bodies = std::collections::BTreeMap::<u32, Vec<u8>>::new();
+    for read in reads {
+        let mut input = *read;
+        loop {
+            let (event, rest) = match http2.next(input) {
+                Ok(next) => next,
+                Err(fault) => {
+                    told.push(fault.to_string());
+                    return (told, http2.out);
+                }
+            };
+            input = rest;
+            match event {
+                None => break,
+                Some(Http2Event::Body { stream, bytes }) => {
+                    bodies.entry(stream).or_default().extend(bytes);
+                }
+                Some(other) => told.push(format!("{other:?}")),
+            }
+        }
+        assert!(input.is_empty(), "bytes are left and no event");
+    }
+    told.extend(bodies.iter().map(|(stream, body)| format!("{stream}: {}", body.escape_ascii())));
+    (told, http2.out)
+}
+
+#[test]
+fn every_split_tells_the_same_story() {
+    let bytes = story();
+    let whole = tell(&[&bytes]);
+    let wanted = [
+        "Head { stream: 1, status: 200, length: None }",
+        "Head { stream: 3, status: 404, length: None }",
+        "End { stream: 3 }",
+        "Head { stream: 5, status: 200, length: None }",
+        "End { stream: 5 }",
+        "Reset { stream: 7, refused: true }",
+        "1: hello world",
+    ];
+    assert_eq!(whole.0, wanted);
+    let settled = [0, 0, 0, 4, 1, 0, 0, 0, 0];
+    let pong = [&[0, 0, 8, 6, 1, 0, 0, 0, 0][..], b"12345678"].concat();
+    assert_eq!(whole.1, [&settled[..], &pong].concat());
+    for at in 0..=bytes.len() {
+        let (front, back) = bytes.split_at(at);
+        assert_eq!(tell(&[front, back]), whole, "split at {at}");
+    }
+    let single: Vec<&[u8]> = bytes.chunks(1).collect();
+    assert_eq!(tell(&single), whole);
+}
+
+proptest! {
+    #[test]
+    fn noise_never_panics(
+        noise in proptest::collection::vec(any::<u8>(), 0..300),
+        at in 0usize..200,
+        cuts in proptest::collection::vec(1usize..40, 0..20),
+    ) {
+        let mut bytes = story();
+        let at = at.min(bytes.len());
+        bytes.splice(at..at, noise);
+        let (mut reads, mut rest) = (Vec::new(), &bytes[..]);
+        for cut in cuts {
+            let (front, back) = rest.split_at(cut.min(rest.len()));
+            reads.push(front);
+            rest = back;
+        }
+        reads.push(rest);
+        prop_assert_eq!(tell(&reads), tell(&[&bytes]));
+    }
+}
