@@ -61,8 +61,8 @@ fn json_has_the_documented_keys_and_counts_that_add_up() {
     let found = document(&output);
     let keys: Vec<&str> =
         found.as_object().expect("an object").keys().map(String::as_str).collect();
-    let wanted =
-        "schema engine duration_s requests rate_rps latency_us phases status errors client checks";
+    let mut wanted = "schema engine duration_s requests rate_rps latency_us phases ".to_owned();
+    wanted += "status errors client checks thresholds series";
     assert_eq!(keys.join(" "), wanted);
     assert_eq!(found["schema"], "drom-load/1");
     assert_eq!(found["requests"], json!({"sent": 500, "ok": 500, "failed": 0, "in_flight": 0}));

@@ -1,6 +1,9 @@
 //! What was measured: counts that reconcile, histograms, the client's own cost.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
 
 /// Latencies in nanoseconds, 3 significant digits, 1 ns to 1 h; merged by addition.
 pub type Latency = drom_stats::Latency;
@@ -68,6 +71,8 @@ pub struct BadBody {
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub engine: &'static str,
+    /// When the window was opened, on the wall's clock.
+    pub opened: Option<SystemTime>,
     /// The measured window, warm-up excluded.
     pub duration: Duration,
     /// Requests begun: written, or their connection asked for.

@@ -9,13 +9,13 @@ use std::{
     time::Duration,
 };
 
-use drom_observe::clock::monotonic_ns;
+use drom_observe::clock::{monotonic_ns, wall_at};
 
 use crate::{
     connection::to_ns,
     error::Error,
     lane,
-    outcome::Outcome,
+    outcome::{ErrorKind, Latency, Outcome},
     pace::{self, Mark},
     plan::{Plan, Stop, Version},
     request,
@@ -43,6 +43,18 @@ pub struct Progress<'a> {
     pub warming_up: bool,
     /// The last whole second of the window.
     pub last: Option<&'a Interval>,
+    pub so_far: SoFar<'a>,
+}
+
+/// The sum of the window's seconds that are over.
+#[derive(Clone, Debug, Default)]
+pub struct SoFar<'a> {
+    pub sent: u64,
+    pub ok: u64,
+    pub failed: u64,
+    pub bytes_read: u64,
+    pub errors: Vec<(ErrorKind, u64)>,
+    pub latency: Option<&'a Latency>,
 }
 
 /// Runs `plan` until it ends or `stop` is set; `progress` is called about once a second.
@@ -96,7 +108,8 @@ pub fn run(
         let reports = spawned.into_iter().map(join).collect::<Result<Vec<_>, _>>()?;
         Ok::<_, Error>((reports, timeline))
     })?;
-    Ok(add_up(plan, reports, timeline))
+    let opened = Some(wall_at(open_ns));
+    Ok(Outcome { opened, ..add_up(plan, reports, timeline) })
 }
 
 type Handle<'scope> = ScopedJoinHandle<'scope, Result<Report, Error>>;
@@ -191,7 +204,7 @@ impl Watch<'_> {
                     let _ = self.spares[thread].send(timeline.take(slice));
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    let now = self.progress((last_ns, last_requests), timeline.last());
+                    let now = self.progress((last_ns, last_requests), &timeline);
                     progress(&now);
                     (last_ns, last_requests) = (monotonic_ns(), now.requests);
                     next_ns = last_ns.max(next_ns + every_ns);
@@ -204,7 +217,7 @@ impl Watch<'_> {
     fn progress<'t>(
         &self,
         (last_ns, last_requests): (u64, u64),
-        last: Option<&'t Interval>,
+        timeline: &'t Timeline,
     ) -> Progress<'t> {
         let now_ns = monotonic_ns();
         let requests: u64 = self.lives.iter().map(|live| live.ended.load(Relaxed)).sum();
@@ -215,7 +228,8 @@ impl Watch<'_> {
             failed: self.lives.iter().map(|live| live.failed.load(Relaxed)).sum(),
             rate_rps: requests.saturating_sub(last_requests) as f64 / passed_s,
             warming_up: now_ns < self.open_ns,
-            last,
+            last: timeline.last(),
+            so_far: timeline.so_far(),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use drom_stats::Latency;
 
-use crate::{outcome::ErrorKind, tally::Tally};
+use crate::{outcome::ErrorKind, run::SoFar, tally::Tally};
 
 /// Length of a slice.
 pub const SLICE: Duration = Duration::from_secs(1);
@@ -106,6 +106,18 @@ impl Timeline {
     /// The last whole interval.
     pub fn last(&self) -> Option<&Interval> {
         self.intervals.last()
+    }
+
+    pub fn so_far(&self) -> SoFar<'_> {
+        let counts = &self.sum.counts;
+        SoFar {
+            sent: counts.sent,
+            ok: counts.ok,
+            failed: counts.failed,
+            bytes_read: counts.bytes_read,
+            errors: counts.errors().filter(|(_, count)| *count > 0).collect(),
+            latency: Some(&self.sum.times.latency),
+        }
     }
 
     pub fn finish(mut self) -> (Tally, Vec<Interval>) {

@@ -1,7 +1,7 @@
 //! The one clock. Everything that measures time asks here, so that a test can find every place that
 //! does (`tidy` refuses `Instant::now` elsewhere) and so that all figures share one origin.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Nanoseconds of `CLOCK_MONOTONIC`: comparable between threads and processes of one machine.
 #[must_use]
@@ -16,6 +16,14 @@ pub fn monotonic_ns() -> u64 {
 #[must_use]
 pub fn now() -> Instant {
     Instant::now()
+}
+
+/// What the wall's clock showed, or will show, at a time of [`monotonic_ns`].
+#[must_use]
+pub fn wall_at(at_ns: u64) -> SystemTime {
+    let (wall, now_ns) = (SystemTime::now(), monotonic_ns());
+    let (passed, ahead) = (now_ns.saturating_sub(at_ns), at_ns.saturating_sub(now_ns));
+    wall - Duration::from_nanos(passed) + Duration::from_nanos(ahead)
 }
 
 /// Sleeps at least `pause`.

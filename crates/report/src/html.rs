@@ -15,7 +15,7 @@ use crate::{
     text::{held_back, hint, rate_words, ratio_words, subtitle, verdict_words, warnings},
 };
 
-const STYLE: &str = include_str!("page/style.css");
+pub const STYLE: &str = include_str!("page/style.css");
 const SCRIPT: &str = include_str!("page/page.js");
 
 #[must_use]

@@ -6,6 +6,7 @@ mod findings;
 pub mod format;
 mod html;
 mod json;
+pub mod load_page;
 mod plots;
 pub mod runs;
 mod svg;

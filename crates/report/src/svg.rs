@@ -154,7 +154,8 @@ impl LogAxis {
     }
 }
 
-fn linear_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
+/// Round values between, about `most`.
+pub fn linear_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
     let raw = (high - low) / most as f64;
     let decade = 10_f64.powf(raw.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|s| s * decade).into_iter().find(|s| *s >= raw);

@@ -4,14 +4,22 @@
 
 mod checks;
 pub(super) mod count;
+mod csv;
 mod duration;
+mod export;
+mod html;
 mod interrupt;
 mod json;
+mod metrics;
+mod output;
 mod pace;
 mod progress;
 mod request;
+mod series;
 mod text;
+mod told;
 mod transport;
+mod view;
 
 use std::{sync::atomic::AtomicBool, time::Duration};
 
@@ -19,6 +27,7 @@ use drom_load::{Error, Outcome, Plan, Stage, Stop};
 
 use crate::{exit::Exit, say};
 use checks::Check;
+use told::Told;
 
 /// Load a web server: a closed loop, or requests at a rate.
 ///
@@ -79,12 +88,10 @@ pub struct Args {
     /// Load so long before measuring; what ends in it is counted apart
     #[arg(long, default_value = "0s", value_parser = duration::parse, value_name = "TIME")]
     warmup: Duration,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
-    /// No progress on the terminal
-    #[arg(short, long)]
-    quiet: bool,
+    #[command(flatten)]
+    output: output::Output,
+    #[command(flatten)]
+    export: export::Flags,
 }
 
 const AFTER_HELP: &str = "\
@@ -95,10 +102,12 @@ Examples:
   drom load http://127.0.0.1:8080/ -c 200 --rate 500      500 a second over at most 200 connections
   drom load http://127.0.0.1:8080/ -c 200 --stages 30s:0-500,2m:500 --arrivals poisson
   drom load http://127.0.0.1:8080/form --data 'name=Ann'
+  drom load http://127.0.0.1:8080/ --threshold 'p99<250ms' --threshold 'failed<0.1%'
 
 Exit status: 0 measured; 1 could not be measured (no server, or no answer at all); 2 wrong flags or
-URL; 3 measured, but the client was the limit; 6 measured, but another self-check failed; 130
-stopped by Ctrl-C, what was measured so far is printed. Every figure is defined in docs/load.md.";
+URL; 3 measured, but the client was the limit; 6 measured, but another self-check failed; 9
+measured, and a threshold was not met; 130 stopped by Ctrl-C, what was measured so far is printed.
+Every figure is defined in docs/load.md.";
 
 pub fn run(args: &Args) -> Exit {
     match measure(args) {
@@ -125,11 +134,18 @@ impl From<Error> for Failure {
 
 fn measure(args: &Args) -> Result<(Plan, Outcome), Failure> {
     let plan = plan(args)?;
+    args.output.check().map_err(|message| Failure { message, exit: Exit::Usage })?;
+    let export = args.export.begin().map_err(|message| Failure { message, exit: Exit::Usage })?;
     let stop = interrupt::watch();
-    let mut progress = progress::Line::new(args.quiet);
-    let outcome = drom_load::run(&plan, stop, &mut |now| progress.show(now));
+    let mut progress = progress::Show::new(args.output.progress(), plan.connections_used());
+    let outcome = drom_load::run(&plan, stop, &mut |now| {
+        progress.show(now);
+        export.tell(now);
+    });
     progress.clear();
-    Ok((plan, outcome?))
+    let outcome = outcome?;
+    export.end(&outcome);
+    Ok((plan, outcome))
 }
 
 fn plan(args: &Args) -> Result<Plan, Failure> {
@@ -167,7 +183,8 @@ fn pace(args: &Args, duration: Duration) -> Option<drom_load::Pace> {
 /// The report for people of a run that an old tool's words asked for.
 pub fn native(url: &str, plan: &Plan, outcome: &Outcome) -> String {
     let (checks, width) = (checks::all(plan, outcome), super::report::style().width);
-    text::render(url, plan, outcome, &checks, (text::Paint::for_stdout(), width))
+    let told = Told { url, plan, outcome, checks, goals: Vec::new() };
+    text::render(&told, text::Paint::for_stdout(), width)
 }
 
 /// Set by the first Ctrl-C.
@@ -176,19 +193,18 @@ pub fn watch_interrupts() -> &'static AtomicBool {
 }
 
 fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Exit {
-    let checks = checks::all(plan, outcome);
-    let text = if args.json {
-        json::render(plan, outcome, &checks)
-    } else {
-        let width = super::report::style().width;
-        text::render(&args.url, plan, outcome, &checks, (text::Paint::for_stdout(), width))
+    let told = Told {
+        url: &args.url,
+        plan,
+        outcome,
+        checks: checks::all(plan, outcome),
+        goals: told::goals(&args.output.threshold, outcome),
     };
-    let said = if args.json { say::result(&text) } else { say::words(&text) };
-    if let Err(error) = said {
-        say::line(format!("drom load: cannot print the result: {error}"));
+    if let Err(error) = args.output.tell(&told) {
+        say::line(format!("drom load: {error}"));
         return Exit::Failed;
     }
-    let exit = exit(outcome, &checks);
+    let exit = exit(&told);
     if exit == Exit::Failed {
         say::line(format!("drom load: {}", no_answer(outcome)));
     }
@@ -207,13 +223,16 @@ fn no_answer(outcome: &Outcome) -> String {
     )
 }
 
-fn exit(outcome: &Outcome, checks: &[Check]) -> Exit {
+fn exit(told: &Told<'_>) -> Exit {
+    let Told { outcome, checks, goals, .. } = told;
     if outcome.interrupted {
         Exit::Interrupted
     } else if outcome.answers() == 0 {
         Exit::Failed
     } else if checks.iter().any(|check| check.spoils() && check.name != checks::CLIENT) {
         Exit::Doubtful
+    } else if goals.iter().any(|goal| !goal.judged.met) {
+        Exit::Missed
     } else if checks.iter().any(Check::spoils) {
         Exit::ClientLimited
     } else {

@@ -75,12 +75,18 @@ pub fn style() -> Style {
 
 /// Columns of the terminal behind this descriptor.
 pub fn columns(descriptor: i32) -> Option<usize> {
+    terminal_size(descriptor).map(|(columns, _)| columns).filter(|columns| *columns >= 40)
+}
+
+/// Its columns and rows, where it says them.
+pub fn terminal_size(descriptor: i32) -> Option<(usize, usize)> {
     // SAFETY: the zeroed winsize is a valid one; the kernel writes into it and nothing else.
     let size = unsafe {
         let mut size: libc::winsize = std::mem::zeroed();
         (libc::ioctl(descriptor, libc::TIOCGWINSZ, &raw mut size) == 0).then_some(size)
     };
-    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns >= 40)
+    let size = size.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)));
+    size.filter(|(columns, rows)| *columns > 0 && *rows > 0)
 }
 
 fn render(args: &Args, run: &Run) -> Result<(), Error> {

@@ -5,8 +5,13 @@ use std::collections::BTreeMap;
 
 use drom_load::{Arrivals, Latency, OpenTally, Outcome, Plan, client_limited};
 use serde::Serialize;
+use serde_json::Value;
 
-use super::checks::Check;
+use super::{
+    checks::Check,
+    series::{self, Second},
+    told::{Goal, Told},
+};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -24,6 +29,8 @@ struct Document<'a> {
     errors: BTreeMap<&'static str, u64>,
     client: Client,
     checks: &'a [Check],
+    thresholds: &'a [Goal],
+    series: Vec<Second>,
 }
 
 #[derive(Serialize)]
@@ -61,7 +68,7 @@ struct Open {
 
 /// Null without a single answer: 0 would be a latency.
 #[derive(Serialize)]
-struct Latencies {
+pub struct Latencies {
     mean: Option<f64>,
     p50: Option<f64>,
     p90: Option<f64>,
@@ -76,16 +83,42 @@ struct Client {
     limited: bool,
 }
 
-pub fn render(plan: &Plan, outcome: &Outcome, checks: &[Check]) -> String {
+pub fn render(told: &Told<'_>) -> String {
+    let text = serde_json::to_string_pretty(&document(told));
+    text.expect("numbers and strings always have a JSON form") + "\n"
+}
+
+/// The document with every key that it can have: those of an open loop are null in a closed one.
+pub fn template(told: &Told<'_>) -> Value {
+    let mut document = document(told);
+    document.series.clear();
+    let is_closed = document.open.is_none();
+    document.open.get_or_insert_with(|| open(told.plan, told.outcome, &OpenTally::default()));
+    let mut value = serde_json::to_value(&document).unwrap_or_default();
+    if is_closed {
+        blank(&mut value["open"]);
+    }
+    value
+}
+
+fn blank(value: &mut Value) {
+    match value.as_object_mut() {
+        Some(members) => members.values_mut().for_each(blank),
+        None => *value = Value::Null,
+    }
+}
+
+fn document<'a>(told: &'a Told<'_>) -> Document<'a> {
+    let Told { plan, outcome, .. } = *told;
     let Outcome { sent, ok, failed, in_flight, .. } = *outcome;
     let errors = outcome.errors.iter().map(|(kind, count)| (kind.name(), *count)).collect();
-    let document = Document {
+    Document {
         schema: "drom-load/1",
         engine: outcome.engine,
         duration_s: outcome.duration.as_secs_f64(),
         requests: Requests { sent, ok, failed, in_flight },
         rate_rps: (!outcome.duration.is_zero()).then(|| outcome.rate_rps()),
-        latency_us: latencies(&outcome.latency),
+        latency_us: Latencies::of(&outcome.latency),
         phases: phases(plan, outcome),
         open: outcome.open.as_ref().map(|tally| open(plan, outcome, tally)),
         status: &outcome.status,
@@ -94,20 +127,20 @@ pub fn render(plan: &Plan, outcome: &Outcome, checks: &[Check]) -> String {
             cpu_us_per_request: outcome.cpu_us_per_request(),
             limited: client_limited(outcome, None).limited,
         },
-        checks,
-    };
-    let text = serde_json::to_string_pretty(&document);
-    text.expect("numbers and strings always have a JSON form") + "\n"
+        checks: &told.checks,
+        thresholds: &told.goals,
+        series: series::seconds(told),
+    }
 }
 
 fn phases(plan: &Plan, outcome: &Outcome) -> Phases {
     Phases {
         lookup_us: plan.target.lookup.map(|lookup| lookup.as_secs_f64() * 1e6),
-        connect_us: latencies(&outcome.connect),
-        tls_us: latencies(&outcome.tls),
-        first_byte_us: latencies(&outcome.first_byte),
-        transfer_us: latencies(&outcome.transfer),
-        whole_us: latencies(&outcome.whole),
+        connect_us: Latencies::of(&outcome.connect),
+        tls_us: Latencies::of(&outcome.tls),
+        first_byte_us: Latencies::of(&outcome.first_byte),
+        transfer_us: Latencies::of(&outcome.transfer),
+        whole_us: Latencies::of(&outcome.whole),
     }
 }
 
@@ -125,21 +158,29 @@ fn open(plan: &Plan, outcome: &Outcome, tally: &OpenTally) -> Open {
         unsent: tally.unsent,
         queued: tally.queued,
         planned_rps: (seconds > 0.0).then(|| planned as f64 / seconds),
-        service_us: latencies(&tally.service),
-        lag_us: latencies(&tally.lag),
+        service_us: Latencies::of(&tally.service),
+        lag_us: Latencies::of(&tally.lag),
         burst_max: tally.burst_max,
     }
 }
 
-fn latencies(latency: &Latency) -> Latencies {
-    let some = |us: f64| (latency.count() > 0).then_some(us);
-    let quantile = |q| some(latency.quantile_ns(q) as f64 / 1e3);
-    Latencies {
-        mean: some(latency.mean_ns() / 1e3),
-        p50: quantile(0.5),
-        p90: quantile(0.9),
-        p99: quantile(0.99),
-        p999: quantile(0.999),
-        max: some(latency.max_ns() as f64 / 1e3),
+impl Latencies {
+    pub fn of(latency: &Latency) -> Self {
+        let some = |us: f64| (latency.count() > 0).then_some(us);
+        let quantile = |q| some(latency.quantile_ns(q) as f64 / 1e3);
+        Self {
+            mean: some(latency.mean_ns() / 1e3),
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: some(latency.max_ns() as f64 / 1e3),
+        }
+    }
+
+    /// With their names, in the order of the keys.
+    pub fn figures(&self) -> [(&'static str, Option<f64>); 6] {
+        let Self { mean, p50, p90, p99, p999, max } = *self;
+        [("mean", mean), ("p50", p50), ("p90", p90), ("p99", p99), ("p99.9", p999), ("max", max)]
     }
 }

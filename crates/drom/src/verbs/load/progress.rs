@@ -1,33 +1,86 @@
-//! One line on the terminal that tells how the run comes on; nothing when stderr is no terminal.
+//! How a run comes on, on standard error: a view on a terminal, a line a second where that is asked
+//! for, nothing elsewhere: what a command says into a pipe is for the reader of errors.
 
-use std::io::IsTerminal;
+use std::{io::IsTerminal, os::fd::AsRawFd};
 
 use drom_load::Progress;
+use drom_observe::{clock::monotonic_ns, self_cpu_s};
 
-use super::text::{count, si_count};
-use crate::say;
+use super::{
+    text::{count, si_count},
+    view::{self, Frame, View},
+};
+use crate::{say, verbs::report::terminal_size};
 
-/// The line; it is overwritten each second and wiped at the end.
-pub struct Line {
-    wanted: bool,
-    shown: bool,
+/// What is shown while a run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum How {
+    /// A view on a terminal, nothing elsewhere
+    Auto,
+    /// A line a second
+    Lines,
+    /// Nothing
+    None,
 }
 
-impl Line {
-    pub fn new(quiet: bool) -> Self {
-        Self { wanted: !quiet && std::io::stderr().is_terminal(), shown: false }
+/// Shows how the run comes on.
+pub struct Show {
+    how: How,
+    connections: u32,
+    view: View,
+    /// Rows on the terminal, to be written over.
+    rows: usize,
+    /// Clock and CPU time of the last look.
+    looked: (u64, f64),
+}
+
+impl Show {
+    pub fn new(how: How, connections: u32) -> Self {
+        let is_seen = how == How::Lines || std::io::stderr().is_terminal();
+        let how = if is_seen { how } else { How::None };
+        let looked = (monotonic_ns(), self_cpu_s());
+        Self { how, connections, view: View::default(), rows: 0, looked }
     }
 
-    pub fn show(&mut self, now: &Progress) {
-        if self.wanted {
-            self.shown = true;
-            say::part(format!("\r\x1b[K{}", sentence(now)));
+    pub fn show(&mut self, now: &Progress<'_>) {
+        match self.how {
+            How::None => {}
+            How::Lines => say::line(view::line(&sentence(now), now.last)),
+            How::Auto => self.draw(now),
         }
     }
 
+    /// The view goes away: the report takes its place.
     pub fn clear(&mut self) {
-        if self.shown {
-            say::part("\r\x1b[K");
+        if self.rows > 0 {
+            say::part(format!("\x1b[{}A\x1b[J", self.rows));
+            self.rows = 0;
+        }
+    }
+
+    /// One write over what is there, so that nothing flickers.
+    fn draw(&mut self, now: &Progress<'_>) {
+        self.view.take(now.last);
+        let frame = self.frame();
+        let rows = self.view.rows(&sentence(now), now, frame);
+        let mut text = if self.rows > 0 { format!("\x1b[{}A", self.rows) } else { String::new() };
+        rows.iter().for_each(|row| text += &format!("\r{row}\x1b[K\n"));
+        say::part(text + "\x1b[J");
+        self.rows = rows.len();
+    }
+
+    fn frame(&mut self) -> Frame {
+        let (then_ns, then_s) = self.looked;
+        self.looked = (monotonic_ns(), self_cpu_s());
+        let passed_s = self.looked.0.saturating_sub(then_ns).max(1) as f64 / 1e9;
+        let size = terminal_size(std::io::stderr().as_raw_fd());
+        let (width, height) = size.unwrap_or((80, 24));
+        Frame {
+            width,
+            height,
+            has_utf8: say::has_utf8(),
+            connections: self.connections,
+            cpu: (self.looked.1 - then_s) / passed_s,
         }
     }
 }
@@ -57,6 +110,7 @@ mod tests {
             rate_rps: 120_400.0,
             warming_up: false,
             last: None,
+            so_far: drom_load::SoFar::default(),
         };
         assert_eq!(sentence(&now), "measuring  3 s  361,000 requests  120,400/s  12 failed");
     }

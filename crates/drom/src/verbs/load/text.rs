@@ -6,7 +6,10 @@ use std::io::IsTerminal;
 
 use drom_load::{Arrivals, Latency, OpenTally, Outcome, Pace, Plan, Version};
 
-use super::checks::{Check, State};
+use super::{
+    checks::{Check, State},
+    told::{Goal, Told},
+};
 
 /// Whether to colour.
 #[derive(Clone, Copy)]
@@ -41,25 +44,44 @@ impl Paint {
 }
 
 /// On a terminal of `width` columns the words of a check go on below each other.
-pub fn render(
-    url: &str,
-    plan: &Plan,
-    outcome: &Outcome,
-    checks: &[Check],
-    (paint, width): (Paint, Option<usize>),
-) -> String {
-    let mut lines = heading(url, plan, outcome, paint);
+pub fn render(told: &Told<'_>, paint: Paint, width: Option<usize>) -> String {
+    let Told { plan, outcome, .. } = *told;
+    let mut lines = heading(told.url, plan, outcome, paint);
     if nothing(outcome) {
         lines.push(row(paint, "Rate", "nothing was measured"));
         return lines.iter().map(|line| format!("{}\n", line.trim_end())).collect();
     }
-    lines.push(String::new());
-    lines.extend(rates(outcome, paint));
-    lines.push(String::new());
-    lines.extend(latencies(plan, outcome, paint));
-    lines.push(String::new());
-    lines.extend(answers(outcome, paint));
-    lines.push(String::new());
+    let blocks = [
+        rates(outcome, paint),
+        latencies(plan, outcome, paint),
+        answers(outcome, paint),
+        goals(&told.goals, paint),
+        checks(&told.checks, paint, width),
+    ];
+    for block in blocks.into_iter().filter(|block| !block.is_empty()) {
+        lines.push(String::new());
+        lines.extend(block);
+    }
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+fn goals(goals: &[Goal], paint: Paint) -> Vec<String> {
+    let widest = goals.iter().map(|goal| goal.threshold.expression.len()).max().unwrap_or(0);
+    let line = |(at, goal): (usize, &Goal)| {
+        let state = if goal.judged.met { State::Ok } else { State::Failed };
+        let title = if at == 0 { "Thresholds" } else { "" };
+        let expression = &goal.threshold.expression;
+        row(
+            paint,
+            title,
+            &format!("{} {expression:<widest$}  {}", paint.state(state), goal.value()),
+        )
+    };
+    goals.iter().enumerate().map(line).collect()
+}
+
+fn checks(checks: &[Check], paint: Paint, width: Option<usize>) -> Vec<String> {
+    let mut lines = Vec::new();
     for (at, check) in checks.iter().enumerate() {
         let title = if at == 0 { "Checks" } else { "" };
         let mut name = format!("{} {:<CHECK_WIDTH$} ", paint.state(check.state), check.name);
@@ -68,7 +90,7 @@ pub fn render(
             name = String::new();
         }
     }
-    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+    lines
 }
 
 const TITLE_WIDTH: usize = 12;
@@ -90,6 +112,42 @@ fn row(paint: Paint, title: &str, text: &str) -> String {
 }
 
 fn heading(url: &str, plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
+    let mut lines = vec![
+        row(paint, "Target", &format!("{} {url}", plan.method)),
+        row(paint, "Load", &format!("{}; {}", clients(plan, outcome), outcome.engine)),
+    ];
+    lines.extend(plan.pace.as_ref().map(|pace| row(paint, "Arrivals", &arrivals(pace))));
+    lines.push(row(paint, "Window", &window(plan, outcome)));
+    lines
+}
+
+/// What was done, for how long: the page's line below the title.
+pub fn heading_items(plan: &Plan, outcome: &Outcome) -> Vec<String> {
+    let pace = plan.pace.as_ref().map(arrivals);
+    let mut items = vec![window(plan, outcome), clients(plan, outcome)];
+    items.extend(pace.into_iter().chain([outcome.engine.to_owned()]));
+    items
+}
+
+fn window(plan: &Plan, outcome: &Outcome) -> String {
+    let length = time_us(outcome.duration.as_secs_f64() * 1e6);
+    let warmup = match outcome.warmup_requests {
+        _ if plan.warmup.is_zero() => "no warm-up".to_owned(),
+        requests => {
+            let length = time_us(plan.warmup.as_secs_f64() * 1e6);
+            format!("after {length} of warm-up ({} requests)", count(requests))
+        }
+    };
+    let stopped = if outcome.interrupted { ", stopped early" } else { "" };
+    match count(outcome.warmup_requests) {
+        requests if nothing(outcome) => {
+            format!("none: stopped in the warm-up ({requests} requests)")
+        }
+        _ => format!("{length}{stopped}, {warmup}"),
+    }
+}
+
+fn clients(plan: &Plan, outcome: &Outcome) -> String {
     let used = plan.connections_used();
     let mut connections = number_of(u64::from(used), "connection");
     if used < plan.connections {
@@ -102,28 +160,7 @@ fn heading(url: &str, plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<Strin
         (true, depth) if plan.version == Version::Http2 => format!("{depth} streams each"),
         (true, depth) => format!("keep-alive, {depth} requests pipelined"),
     };
-    let length = time_us(outcome.duration.as_secs_f64() * 1e6);
-    let warmup = match outcome.warmup_requests {
-        _ if plan.warmup.is_zero() => "no warm-up".to_owned(),
-        requests => {
-            let length = time_us(plan.warmup.as_secs_f64() * 1e6);
-            format!("after {length} of warm-up ({} requests)", count(requests))
-        }
-    };
-    let stopped = if outcome.interrupted { ", stopped early" } else { "" };
-    let window = match count(outcome.warmup_requests) {
-        requests if nothing(outcome) => {
-            format!("none: stopped in the warm-up ({requests} requests)")
-        }
-        _ => format!("{length}{stopped}, {warmup}"),
-    };
-    let mut lines = vec![
-        row(paint, "Target", &format!("{} {url}", plan.method)),
-        row(paint, "Load", &format!("{connections}, {threads}, {reuse}; {}", outcome.engine)),
-    ];
-    lines.extend(plan.pace.as_ref().map(|pace| row(paint, "Arrivals", &arrivals(pace))));
-    lines.push(row(paint, "Window", &window));
-    lines
+    format!("{connections}, {threads}, {reuse}")
 }
 
 fn arrivals(pace: &Pace) -> String {
@@ -179,6 +216,21 @@ fn latencies(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
     if outcome.latency.count() == 0 {
         return vec![row(paint, "Latency", "no answer")];
     }
+    let heads: String = QUANTILES.iter().map(|(name, _)| format!("{name:>10}")).collect();
+    let mut lines = vec![row(paint, "", &paint.dim(&format!("{:>10}{heads}", "mean")))];
+    let known = times(outcome).into_iter().filter(|(_, latency, _)| latency.count() > 0);
+    lines.extend(known.map(|(title, latency, note)| {
+        row(paint, title, &format!("{}  {}", figures(latency), paint.dim(note)))
+    }));
+    if let Some(lookup) = plan.target.lookup {
+        let text = format!("{:>10}", time_us(lookup.as_secs_f64() * 1e6));
+        lines.push(row(paint, "Lookup", &format!("{text}  {}", paint.dim("of the name, once"))));
+    }
+    lines
+}
+
+/// Each kind of time with its name and where it counts from.
+pub fn times(outcome: &Outcome) -> Vec<(&'static str, &Latency, &'static str)> {
     let from = if outcome.open.is_some() { "from the planned time" } else { "from the write" };
     let mut times = vec![("Latency", &outcome.latency, from)];
     if let Some(open) = &outcome.open {
@@ -188,21 +240,11 @@ fn latencies(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
     times.extend([
         ("First byte", &outcome.first_byte, ""),
         ("Transfer", &outcome.transfer, ""),
-        ("Connect", &outcome.connect, if plan.target.secure { "TCP" } else { "" }),
+        ("Connect", &outcome.connect, if outcome.tls.count() > 0 { "TCP" } else { "" }),
         ("TLS", &outcome.tls, "handshake"),
         ("Whole", &outcome.whole, "connect to last byte"),
     ]);
-    let heads: String = QUANTILES.iter().map(|(name, _)| format!("{name:>10}")).collect();
-    let mut lines = vec![row(paint, "", &paint.dim(&format!("{:>10}{heads}", "mean")))];
-    let known = times.into_iter().filter(|(_, latency, _)| latency.count() > 0);
-    lines.extend(known.map(|(title, latency, note)| {
-        row(paint, title, &format!("{}  {}", figures(latency), paint.dim(note)))
-    }));
-    if let Some(lookup) = plan.target.lookup {
-        let text = format!("{:>10}", time_us(lookup.as_secs_f64() * 1e6));
-        lines.push(row(paint, "Lookup", &format!("{text}  {}", paint.dim("of the name, once"))));
-    }
-    lines
+    times
 }
 
 const QUANTILES: [(&str, f64); 5] =

@@ -1,0 +1,149 @@
+//! A run as a page: what of it goes where. How the page looks is `drom-report`'s business. Pure.
+
+use drom_load::{Interval, Latency, Outcome};
+use drom_report::{
+    format::{ms, three},
+    load_page::{LoadPage, PageSecond, Tone, load_page},
+};
+
+use super::{
+    checks::{Check, State},
+    json::Latencies,
+    text::{count, heading_items, si_count, time_us, times},
+    told::{Goal, Told},
+};
+
+pub fn render(told: &Told<'_>) -> String {
+    let outcome = told.outcome;
+    load_page(&LoadPage {
+        title: format!("{} {}", told.plan.method, told.url),
+        subtitle: heading_items(told.plan, outcome),
+        verdicts: verdicts(told),
+        figures: figures(outcome),
+        thresholds: told.goals.iter().map(threshold).collect(),
+        seconds: outcome.timeline.iter().map(second).collect(),
+        curves: curves(outcome),
+        times_head: Latencies::of(&outcome.latency).figures().map(|(name, _)| name).to_vec(),
+        times: rows(outcome),
+        answers: answers(outcome),
+        checks: told.checks.iter().map(check).collect(),
+    })
+}
+
+fn verdicts(told: &Told<'_>) -> Vec<(Tone, String)> {
+    let of = |state: State| {
+        let names = told.checks.iter().filter(|check| check.state == state).map(|check| check.name);
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let missed = told.goals.iter().filter(|goal| !goal.judged.met).count();
+    let mut said = Vec::new();
+    if told.outcome.interrupted {
+        said.push((Tone::Warning, "stopped early".to_owned()));
+    }
+    match (told.goals.len(), missed) {
+        (0, _) => {}
+        (1, 0) => said.push((Tone::Good, "the threshold is met".to_owned())),
+        (all, 0) => said.push((Tone::Good, format!("all {all} thresholds are met"))),
+        (all, _) => said.push((Tone::Bad, format!("{missed} of {all} thresholds not met"))),
+    }
+    match (of(State::Failed), of(State::Warning)) {
+        (failed, warned) if failed.is_empty() && warned.is_empty() => {
+            said.push((Tone::Good, "every check passed".to_owned()));
+        }
+        (failed, warned) => {
+            let some = |names: &str| !names.is_empty();
+            let failed = some(&failed)
+                .then(|| (Tone::Bad, format!("doubtful, for a check failed: {failed}")));
+            let warned = some(&warned).then(|| (Tone::Warning, format!("warnings: {warned}")));
+            said.extend(failed.into_iter().chain(warned));
+        }
+    }
+    said
+}
+
+fn figures(outcome: &Outcome) -> Vec<(&'static str, String, bool)> {
+    let answered = outcome.latency.count() > 0;
+    let at = |quantile: f64| match answered {
+        true => ms(outcome.latency.quantile_ns(quantile) as f64 / 1e6),
+        false => "-".to_owned(),
+    };
+    let ended = (outcome.ok + outcome.failed).max(1) as f64;
+    let failed = match outcome.failed {
+        0 => "0".to_owned(),
+        failed => format!("{} %", three(100.0 * failed as f64 / ended)),
+    };
+    vec![
+        ("answers a second", si_count(outcome.rate_rps()), false),
+        ("p50", at(0.5), false),
+        ("p90", at(0.9), false),
+        ("p99", at(0.99), false),
+        ("max", at(1.0), false),
+        ("failed", failed, outcome.failed > 0),
+        ("client's CPU a request", time_us(outcome.cpu_us_per_request()), false),
+    ]
+}
+
+fn threshold(goal: &Goal) -> (String, String, bool) {
+    (goal.threshold.expression.clone(), goal.value(), goal.judged.met)
+}
+
+fn second(interval: &Interval) -> PageSecond {
+    let latency = interval.latency();
+    let at = |quantile: f64| latency.quantile_ns(quantile) as f64 / 1e6;
+    let length_s = interval.length.as_secs_f64();
+    PageSecond {
+        start_s: interval.start.as_secs_f64(),
+        length_s,
+        rate_rps: interval.rate_rps(),
+        failed_rps: if length_s > 0.0 { interval.failed as f64 / length_s } else { 0.0 },
+        latency_ms: (latency.count() > 0).then(|| [at(0.5), at(0.9), at(0.99), at(1.0)]),
+    }
+}
+
+fn curves(outcome: &Outcome) -> Vec<(&'static str, Vec<(f64, f64)>)> {
+    let open = outcome.open.as_ref();
+    let all = [
+        ("latency", Some(&outcome.latency)),
+        ("service", open.map(|open| &open.service)),
+        ("first byte", Some(&outcome.first_byte)),
+    ];
+    let known = all.into_iter().filter_map(|(name, latency)| Some((name, latency?)));
+    let known = known.filter(|(_, latency)| latency.count() > 0);
+    known.map(|(name, latency)| (name, curve(latency))).collect()
+}
+
+/// To the share that one answer in all is beyond, in steps of a twentieth of a nine.
+fn curve(latency: &Latency) -> Vec<(f64, f64)> {
+    let most = (latency.count() as f64).log10().min(7.0);
+    let steps = (20.0 * most).ceil() as u32;
+    let quantiles = (0..=steps).map(|step| 1.0 - 10_f64.powf(-f64::from(step) / 20.0));
+    quantiles.map(|quantile| (quantile, latency.quantile_ns(quantile) as f64 / 1e6)).collect()
+}
+
+fn rows(outcome: &Outcome) -> Vec<(&'static str, Vec<String>, &'static str)> {
+    let known = times(outcome).into_iter().filter(|(_, latency, _)| latency.count() > 0);
+    let row = |(name, latency, note)| {
+        let figures = Latencies::of(latency).figures();
+        (name, figures.iter().filter_map(|(_, us)| us.map(time_us)).collect(), note)
+    };
+    known.map(row).collect()
+}
+
+fn answers(outcome: &Outcome) -> Vec<(String, String, bool)> {
+    let statuses = outcome.status.iter();
+    let statuses = statuses.map(|(code, n)| (format!("status {code}"), count(*n), *code >= 400));
+    let errors = outcome.errors.iter();
+    let errors = errors.map(|(kind, n)| (format!("error: {}", kind.name()), count(*n), true));
+    let rest = [("in flight at the end".to_owned(), count(outcome.in_flight), false)];
+    let sent = [("sent".to_owned(), count(outcome.sent), false)];
+    sent.into_iter().chain(statuses).chain(errors).chain(rest).collect()
+}
+
+fn check(check: &Check) -> (Tone, &'static str, String) {
+    let tone = match check.state {
+        State::Ok => Tone::Good,
+        State::Warning => Tone::Warning,
+        State::Failed => Tone::Bad,
+    };
+    (tone, check.name, check.evidence.clone())
+}

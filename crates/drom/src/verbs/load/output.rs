@@ -1,0 +1,112 @@
+//! Where the result goes: flags, and who writes what they ask for.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use drom_load::{Threshold, threshold};
+
+use super::{csv, html, json, progress::How, series, text, told::Told};
+use crate::{say, verbs::report};
+
+#[derive(clap::Args)]
+pub struct Output {
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    /// Write the result as a line of CSV with a header; - is stdout, in place of the text
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write the run second by second as CSV
+    #[arg(long, value_name = "FILE")]
+    csv_series: Option<PathBuf>,
+    /// Write the latencies second by second as an HdrHistogram log
+    #[arg(long, value_name = "FILE")]
+    hdr: Option<PathBuf>,
+    /// Write the result as a page for a browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Judge the run: p99<250ms, failed<0.1%, rate>=2k; see --help
+    #[arg(long, value_parser = Threshold::parse, value_name = "METRIC<LIMIT")]
+    #[arg(value_delimiter = ',', long_help = threshold::help())]
+    pub threshold: Vec<Threshold>,
+    /// What is shown during the run, on stderr
+    #[arg(long, value_enum, default_value = "auto", value_name = "HOW")]
+    progress: How,
+    /// Nothing during the run: --progress none
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// What a file's content is made by.
+type Form = fn(&Told<'_>) -> String;
+
+impl Output {
+    /// Whether all files can be written: known before the run, not after it.
+    pub fn check(&self) -> Result<(), String> {
+        let files = self.files();
+        let to_stdout = files.iter().filter(|(path, _)| is_stdout(path)).count();
+        if to_stdout + usize::from(self.json) > 1 {
+            return Err("only one result can go to standard output".to_owned());
+        }
+        for (path, _) in files.iter().filter(|(path, _)| !is_stdout(path)) {
+            openable(path).map_err(|error| cannot_write(path, &error))?;
+        }
+        Ok(())
+    }
+
+    /// The report, on standard output, and every file; the first failure is told when all others
+    /// are written.
+    pub fn tell(&self, told: &Told<'_>) -> Result<(), String> {
+        let files = self.files();
+        let form = files.iter().find(|(path, _)| is_stdout(path)).map(|(_, form)| *form);
+        let form = form.or(self.json.then_some(json::render as Form));
+        let said = match form {
+            Some(form) => say::result(&form(told)),
+            None => {
+                let width = report::style().width;
+                say::words(&text::render(told, text::Paint::for_stdout(), width))
+            }
+        };
+        let mut done = said.map_err(|error| format!("cannot print the result: {error}"));
+        for (path, form) in files.iter().filter(|(path, _)| !is_stdout(path)) {
+            let written = fs::write(path, form(told)).map_err(|error| cannot_write(path, &error));
+            done = done.and(written);
+        }
+        done
+    }
+
+    pub fn progress(&self) -> How {
+        if self.quiet { How::None } else { self.progress }
+    }
+
+    fn files(&self) -> Vec<(&Path, Form)> {
+        let files: [(&Option<PathBuf>, Form); 4] = [
+            (&self.csv, csv::summary),
+            (&self.csv_series, series::csv),
+            (&self.hdr, series::hdr_log),
+            (&self.html, html::render),
+        ];
+        let asked = files.into_iter().filter_map(|(path, form)| Some((path.as_deref()?, form)));
+        asked.collect()
+    }
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> String {
+    format!("cannot write {}: {error}", path.display())
+}
+
+/// What a file of an earlier run holds stays until there is something to put in its place. A pipe
+/// is not opened: its reader would see an end.
+fn openable(path: &Path) -> io::Result<()> {
+    if path.metadata().is_ok_and(|known| !known.is_file() && !known.is_dir()) {
+        return Ok(());
+    }
+    fs::OpenOptions::new().append(true).create(true).open(path)?.flush()
+}
