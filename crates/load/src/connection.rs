@@ -42,7 +42,6 @@ pub struct Connection<Stream> {
     pub answer: Answer,
     /// While it speaks HTTP/2.
     pub http2: Option<Box<Http2>>,
-    pub status: u16,
     pub body: BodySum,
     /// Requests under way, in the order of their answers.
     pub flights: VecDeque<Exchange>,
@@ -72,7 +71,6 @@ impl<Stream> Connection<Stream> {
             phase: Phase::Resting { until_ns: now_ns },
             answer: Answer::default(),
             http2: None,
-            status: 0,
             body: BodySum::default(),
             flights: VecDeque::new(),
             pending: 0,

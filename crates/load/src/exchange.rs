@@ -22,9 +22,10 @@ pub struct Exchange {
     /// Of the answer so far: all bytes, and those of its body without the transfer coding.
     pub wire_bytes: u64,
     pub body_bytes: u64,
-    /// In HTTP/2: its stream, the status of its answer (0 before), and the length that was told.
-    pub stream: u32,
+    /// Of its answer; 0 before that has come.
     pub status: u16,
+    /// In HTTP/2: its stream, and the length that was told.
+    pub stream: u32,
     pub length: Option<u64>,
 }
 

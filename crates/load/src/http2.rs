@@ -8,6 +8,8 @@
 
 mod blocks;
 
+use std::sync::Arc;
+
 use crate::fault::Fault;
 use blocks::Reader;
 pub use blocks::Template;
@@ -20,8 +22,8 @@ const FRAME_BYTES_MAX: usize = 16_384;
 const BLOCK_BYTES_MAX: usize = 64 * 1024;
 /// What a stream may send before it is told that it may send more.
 const WINDOW: u32 = 1 << 30;
-/// The connection's window is opened anew when so much of it is used.
-const WINDOW_STEP: u32 = 1 << 29;
+/// A window, of a stream or of the connection, is opened anew when so much of it is used.
+pub const WINDOW_STEP: u32 = 1 << 29;
 const WINDOW_DEFAULT: i64 = 65_535;
 /// The table size of a server that says nothing of it.
 const TABLE_DEFAULT: u32 = 4_096;
@@ -131,7 +133,7 @@ struct Block {
 /// A request body that is not sent as a whole.
 struct Upload {
     stream: u32,
-    body: Vec<u8>,
+    body: Arc<[u8]>,
     sent: usize,
     window: i64,
 }
@@ -204,7 +206,7 @@ impl Http2 {
         }
         if !template.body.is_empty() {
             let window = self.peer.window;
-            let body = template.body.clone();
+            let body = Arc::clone(&template.body);
             self.uploads.push(Upload { stream, body, sent: 0, window });
             self.upload();
         }

@@ -20,7 +20,7 @@ use crate::{
     http2::Template,
     open::{Due, Open},
     outcome::{BadBody, ErrorKind},
-    plan::Plan,
+    plan::{Plan, Version},
     protocol::{Fault, Heads},
     request,
     socket::Route,
@@ -57,6 +57,7 @@ pub struct Lane<'a, W> {
     pub now_ns: u64,
     /// Why the run as a whole cannot go on.
     pub fatal: Option<Error>,
+    /// In HTTP/2; for the others `batch` is filled.
     template: Template,
     is_head: bool,
     /// A request has failed in the way that ends the run.
@@ -78,6 +79,10 @@ pub struct Lane<'a, W> {
 
 impl<'a, W: World> Lane<'a, W> {
     pub fn new(plan: &'a Plan, request: &[u8], route: Route, world: W, left: Option<u64>) -> Self {
+        let (batch, template) = match plan.version {
+            Version::Http2 => (Vec::new(), request::template(plan)),
+            _ => (request.repeat(plan.depth as usize), Template::default()),
+        };
         Self {
             plan,
             now_ns: world.now_ns(),
@@ -91,12 +96,12 @@ impl<'a, W: World> Lane<'a, W> {
             resting: Vec::new(),
             records: Vec::new(),
             fatal: None,
-            template: request::template(plan),
+            template,
             is_head: plan.method == "HEAD",
             has_ended: false,
             tls: None,
             os_error: None,
-            batch: request.repeat(plan.depth as usize),
+            batch,
             request_bytes: request.len(),
             depth: plan.depth as usize,
             route,
@@ -173,33 +178,33 @@ impl<'a, W: World> Lane<'a, W> {
 
     /// No turn: what the connection's free places do until there is one.
     fn rest(&mut self, connection: &mut Connection<W::Stream>) {
-        let places = self.places(connection);
-        let Some(open) = &mut self.open else {
+        if self.open.is_none() {
             if connection.flights.is_empty() {
                 connection.close();
                 connection.phase = Phase::Done;
             }
-            return;
-        };
-        if connection.phase == Phase::Open || !self.plan.keepalive {
-            for _ in connection.flights.len() + connection.waiting..places {
-                open.rest(connection.token, self.now_ns);
-                connection.waiting += 1;
-            }
+        } else if connection.phase == Phase::Open || !self.plan.keepalive {
+            self.offer(connection);
         } else if connection.stream.is_none() && connection.flights.is_empty() {
             // So that there is a connection when a request comes.
             self.connect(connection);
         }
     }
 
+    /// The connection's free places wait for what is due.
+    fn offer(&mut self, connection: &mut Connection<W::Stream>) {
+        let places = self.places(connection);
+        let Some(open) = &mut self.open else { return };
+        for _ in connection.flights.len() + connection.waiting..places {
+            open.rest(connection.token, self.now_ns);
+            connection.waiting += 1;
+        }
+    }
+
     /// A connect for no request in particular has failed: it is tried again when there is one.
     fn rest_unconnected(&mut self, connection: &mut Connection<W::Stream>) {
         self.hang_up(connection);
-        let Some(open) = &mut self.open else { return };
-        for _ in 0..self.depth {
-            open.rest(connection.token, self.now_ns);
-        }
-        connection.waiting = self.depth;
+        self.offer(connection);
     }
 
     /// Closes the socket; nobody waits for a place on it any more.
@@ -224,7 +229,11 @@ impl<'a, W: World> Lane<'a, W> {
             None if connection.phase.is_on_the_way() => connection.connect_ns,
             None => return false,
         };
-        self.now_ns.saturating_sub(oldest_ns) >= to_ns(self.plan.timeout)
+        self.has_lasted_too_long(oldest_ns)
+    }
+
+    fn has_lasted_too_long(&self, since_ns: u64) -> bool {
+        self.now_ns.saturating_sub(since_ns) >= to_ns(self.plan.timeout)
     }
 
     /// Ends requests with an error that have lasted too long.
@@ -265,8 +274,8 @@ impl<'a, W: World> Lane<'a, W> {
         let kept = reusable && self.plan.keepalive && has_written && !is_worn;
         connection.pending = connection.pending.min(connection.flights.len());
         match self.open {
-            None => self.tally.answered(connection.status, &exchange, self.now_ns),
-            Some(_) => self.tally.answered_open(connection.status, &exchange, self.now_ns),
+            None => self.tally.answered(&exchange, self.now_ns),
+            Some(_) => self.tally.answered_open(&exchange, self.now_ns),
         }
         if !self.plan.keepalive {
             let whole_ns = self.now_ns.saturating_sub(exchange.begun_ns);
@@ -300,7 +309,7 @@ impl<'a, W: World> Lane<'a, W> {
             ended_ns: self.now_ns,
             connection: connection.token,
             on_socket: connection.on_socket,
-            status: if error.is_none() { connection.status } else { 0 },
+            status: if error.is_none() { exchange.status } else { 0 },
             error,
             os_error: self.os_error,
             kept,
@@ -317,7 +326,8 @@ impl<'a, W: World> Lane<'a, W> {
     fn body_is_expected(&mut self, connection: &mut Connection<W::Stream>, piece: &[u8]) -> bool {
         let Some(expected) = self.plan.expect_body else { return true };
         let (length, hash) = connection.body.take();
-        let good = expected.is_met_by((length, hash)) || connection.status >= 400;
+        let is_error = connection.flights.front().is_some_and(|e| e.status >= 400);
+        let good = expected.is_met_by((length, hash)) || is_error;
         if !good && self.measuring && self.tally.first_bad_body.is_none() {
             let part = piece[..piece.len().min(PART_BYTES)].to_vec();
             self.tally.first_bad_body = Some(BadBody { length, hash, part });
@@ -335,11 +345,8 @@ impl<'a, W: World> Lane<'a, W> {
     fn fail(&mut self, connection: &mut Connection<W::Stream>, kind: ErrorKind) {
         self.now_ns = self.world.now_ns();
         let mut kind = kind;
-        while let Some(exchange) = connection.flights.pop_front() {
-            self.in_flight -= 1;
-            self.tally.failed(kind, &exchange, self.now_ns);
-            self.record(connection, exchange, Some(kind), false);
-            connection.on_socket += 1;
+        while !connection.flights.is_empty() {
+            self.fail_one(connection, 0, kind, false);
             kind = behind(kind);
         }
         self.hang_up(connection);
@@ -347,7 +354,22 @@ impl<'a, W: World> Lane<'a, W> {
         self.resting.push(connection.token);
     }
 
-    /// The same for an error of the system's.
+    /// Request `at` of those under way has failed; `kept`: the connection goes on.
+    fn fail_one(
+        &mut self,
+        connection: &mut Connection<W::Stream>,
+        at: usize,
+        kind: ErrorKind,
+        kept: bool,
+    ) {
+        let Some(exchange) = connection.flights.remove(at) else { return };
+        self.in_flight -= 1;
+        self.tally.failed(kind, &exchange, self.now_ns);
+        self.record(connection, exchange, Some(kind), kept);
+        connection.on_socket += 1;
+    }
+
+    /// [`Self::fail`] for an error of the system's.
     fn fail_by(&mut self, connection: &mut Connection<W::Stream>, kind: ErrorKind, by: &io::Error) {
         self.os_error = by.raw_os_error();
         self.fail(connection, kind);

@@ -74,9 +74,9 @@ pub fn run(
     let start_ns = start_ns + lead_ns(plan);
     let open_ns = start_ns + to_ns(plan.warmup);
     let (slices, handed_in) = channel();
-    let (spares, mut spare): (Vec<_>, Vec<_>) = (0..threads).map(|_| channel()).unzip();
+    let (spares, spare): (Vec<_>, Vec<_>) = (0..threads).map(|_| channel()).unzip();
     let orders: Vec<Orders<'_>> = (0..threads)
-        .zip(spare.drain(..))
+        .zip(spare)
         .map(|(at, spare)| Orders {
             plan,
             request: &request,
@@ -97,12 +97,10 @@ pub fn run(
     drop(slices);
     let watch = Watch { lives: &lives, start_ns, open_ns, spares };
     let (reports, timeline) = scope(|scope| {
-        let handles = orders.into_iter().map(|orders| {
+        let spawned = orders.into_iter().map(|orders| {
             let thread = Builder::new().name("drom-load".to_owned());
-            thread.spawn_scoped(scope, move || work_and_tell(orders))
+            join_later(thread.spawn_scoped(scope, move || work_and_tell(orders)), &abort)
         });
-        let handles: Vec<_> = handles.collect();
-        let spawned = handles.into_iter().map(|handle| join_later(handle, &abort));
         let spawned: Vec<_> = spawned.collect();
         let timeline = watch.until_all_end(&handed_in, progress);
         let reports = spawned.into_iter().map(join).collect::<Result<Vec<_>, _>>()?;

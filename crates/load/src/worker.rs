@@ -182,8 +182,8 @@ impl<W: World> Worker<'_, W> {
     fn turn(&mut self) -> Result<(), Error> {
         let mut buffer = vec![0; BUFFER_BYTES];
         while !self.is_over() {
-            if self.lane.now_ns >= self.next_tick_ns && self.is_anyone_late() {
-                self.catch_up(&mut buffer)?;
+            if self.lane.now_ns >= self.next_tick_ns {
+                self.tick(&mut buffer)?;
                 if self.is_over() {
                     break;
                 }
@@ -320,9 +320,6 @@ impl<W: World> Worker<'_, W> {
         if self.lane.now_ns >= self.next_slice_ns {
             self.hand_in(SLICE, false);
         }
-        if self.lane.now_ns >= self.next_tick_ns {
-            self.tick();
-        }
     }
 
     /// Begins what is due, as far as connections are free.
@@ -406,15 +403,25 @@ impl<W: World> Worker<'_, W> {
         }
     }
 
-    fn tick(&mut self) {
-        for connection in &mut self.connections {
-            self.lane.check_timeout(connection);
+    fn tick(&mut self, buffer: &mut [u8]) -> Result<(), Error> {
+        if self.is_anyone_late() {
+            self.catch_up(buffer)?;
+            if !self.is_over() {
+                self.end_late();
+            }
         }
         let live = self.orders.live;
         let tally = &self.lane.tally;
         live.ended.store(self.warmup_requests + self.sums.ended + tally.ended(), Relaxed);
         live.failed.store(self.sums.failed + tally.counts.failed, Relaxed);
         self.next_tick_ns = self.lane.now_ns + to_ns(self.tick_length());
+        Ok(())
+    }
+
+    fn end_late(&mut self) {
+        for connection in &mut self.connections {
+            self.lane.check_timeout(connection);
+        }
     }
 
     fn tick_length(&self) -> Duration {

@@ -3,6 +3,8 @@
 //! A server's blocks change when its `Date` does. Between two changes they are equal bytes, and the
 //! table that they work on settles: then what they say is known without a look into them.
 
+use std::sync::Arc;
+
 use loona_hpack::{Decoder, encoder::encode_integer_into};
 
 use crate::fault::Fault;
@@ -48,14 +50,14 @@ pub struct Template {
     /// For servers with a smaller table: nothing is put into it, which is said once.
     pub(super) plain: Vec<u8>,
     pub(super) forgoing: Vec<u8>,
-    pub(super) body: Vec<u8>,
+    pub(super) body: Arc<[u8]>,
 }
 
 impl Template {
     /// `fields` begin with the pseudo-header fields; names are lower case.
     #[must_use]
     pub fn new(fields: &[(String, String)], body: &[u8]) -> Self {
-        let mut made = Self { body: body.to_vec(), ..Self::default() };
+        let mut made = Self { body: body.into(), ..Self::default() };
         let (mut room, mut entries) = (TABLE_BYTES, 0);
         let places: Vec<Place> = fields
             .iter()

@@ -206,13 +206,11 @@ impl<W: World> Lane<'_, W> {
         }
         self.stamp_written(connection);
         let Some(stream) = &mut connection.stream else { return };
-        let wanted = connection.pending * self.request_bytes;
-        while connection.written < wanted {
-            match stream.write(&self.batch[connection.written..wanted]) {
-                Ok(count) => connection.written += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return self.fail_by(connection, write_error(&error), &error),
-            }
+        let pending = &self.batch[..connection.pending * self.request_bytes];
+        match write_on(stream, pending, &mut connection.written) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return self.fail_by(connection, write_error(&error), &error),
         }
         if self.plan.records_max > 0 {
             self.stamp_sent(connection);
@@ -367,7 +365,7 @@ impl<W: World> Lane<'_, W> {
             input = rest;
             match event {
                 Event::Head(head) => {
-                    connection.status = head.status;
+                    exchange.status = head.status;
                     self.last_body = connection.answer.left();
                 }
                 Event::Body(body) => {
@@ -433,6 +431,24 @@ pub(super) enum Digested {
     Answers,
     /// The end of the connection's requests.
     Failed,
+}
+
+/// Writes `bytes` from the first that is not `written` on, as far as the socket takes them; whether
+/// that is to the end.
+#[inline]
+pub(super) fn write_on(
+    stream: &mut impl Write,
+    bytes: &[u8],
+    written: &mut usize,
+) -> io::Result<bool> {
+    while *written < bytes.len() {
+        match stream.write(&bytes[*written..]) {
+            Ok(count) => *written += count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
 }
 
 pub(super) fn write_error(error: &io::Error) -> ErrorKind {
