@@ -47,6 +47,8 @@ pub struct Connection<Stream> {
     pub flights: VecDeque<Exchange>,
     /// So many of them, the last ones, are not written.
     pub pending: usize,
+    /// The request of a user, where users ask; for HTTP/2 it is written from its fields.
+    pub request: Vec<u8>,
     /// Bytes of the pending ones that are written all the same.
     pub written: usize,
     /// Places for requests that wait in an open loop's queue.
@@ -74,6 +76,7 @@ impl<Stream> Connection<Stream> {
             body: BodySum::default(),
             flights: VecDeque::new(),
             pending: 0,
+            request: Vec::new(),
             written: 0,
             waiting: 0,
             connect_ns: now_ns,

@@ -26,6 +26,8 @@ pub struct Exchange {
     pub status: u16,
     /// In HTTP/2: its stream, and the length that was told.
     pub stream: u32,
+    /// Whose it is, where users of a scenario ask.
+    pub user: u32,
     pub length: Option<u64>,
 }
 
@@ -41,6 +43,7 @@ impl Exchange {
             wire_bytes: 0,
             body_bytes: 0,
             stream: 0,
+            user: 0,
             status: 0,
             length: None,
         }

@@ -7,9 +7,11 @@
 //! recurse. Connecting, writing and reading are `lane/wire.rs`; the loop is `worker.rs`.
 
 mod streams;
+mod users;
 mod wire;
 
-pub use wire::route;
+pub use users::Users;
+pub use wire::routes;
 
 use std::{io, time::Duration};
 
@@ -44,6 +46,8 @@ pub struct Lane<'a, W> {
     pub in_flight: u64,
     /// What makes an open loop of it.
     pub open: Option<Open>,
+    /// Who asks, where it is not the same request again and again.
+    pub users: Option<Users<'a>>,
     /// Requests that may still begin; `None` without a limit.
     pub left: Option<u64>,
     /// False in the warm-up, whose requests do not use up `left`.
@@ -68,7 +72,8 @@ pub struct Lane<'a, W> {
     batch: Vec<u8>,
     request_bytes: usize,
     depth: usize,
-    route: Route,
+    /// To the servers of the scenario in turn, a connection each; mostly there is one.
+    routes: &'a [Route],
     heads: Heads,
     /// Length of the last answer's body as its head told it; 0 where it did not.
     last_body: u64,
@@ -78,8 +83,15 @@ pub struct Lane<'a, W> {
 }
 
 impl<'a, W: World> Lane<'a, W> {
-    pub fn new(plan: &'a Plan, request: &[u8], route: Route, world: W, left: Option<u64>) -> Self {
+    pub fn new(
+        plan: &'a Plan,
+        request: &[u8],
+        routes: &'a [Route],
+        world: W,
+        left: Option<u64>,
+    ) -> Self {
         let (batch, template) = match plan.version {
+            _ if plan.scene.is_some() => <_>::default(),
             Version::Http2 => (Vec::new(), request::template(plan)),
             _ => (request.repeat(plan.depth as usize), Template::default()),
         };
@@ -90,6 +102,7 @@ impl<'a, W: World> Lane<'a, W> {
             tally: Tally::default(),
             in_flight: 0,
             open: None,
+            users: None,
             left,
             measuring: false,
             window_ns: 0,
@@ -104,7 +117,7 @@ impl<'a, W: World> Lane<'a, W> {
             batch,
             request_bytes: request.len(),
             depth: plan.depth as usize,
-            route,
+            routes,
             heads: Heads::new(&plan.method),
             last_body: 0,
             anyone_established: false,
@@ -119,6 +132,9 @@ impl<'a, W: World> Lane<'a, W> {
     /// Lets a connection that can take requests begin as many as it has room and turns for.
     #[inline]
     pub fn refill(&mut self, connection: &mut Connection<W::Stream>) {
+        if self.users.is_some() {
+            return self.keep_ready(connection);
+        }
         while connection.flights.len() + connection.waiting < self.places(connection) {
             let Some(planned_ns) = self.take_turn(connection) else {
                 self.rest(connection);
@@ -193,6 +209,9 @@ impl<'a, W: World> Lane<'a, W> {
 
     /// The connection's free places wait for what is due.
     fn offer(&mut self, connection: &mut Connection<W::Stream>) {
+        if self.users.is_some() {
+            return;
+        }
         let places = self.places(connection);
         let Some(open) = &mut self.open else { return };
         for _ in connection.flights.len() + connection.waiting..places {
@@ -273,9 +292,13 @@ impl<'a, W: World> Lane<'a, W> {
         let is_worn = self.plan.answers_per_connection.is_some_and(|max| ended >= max);
         let kept = reusable && self.plan.keepalive && has_written && !is_worn;
         connection.pending = connection.pending.min(connection.flights.len());
+        let is_good = match &mut self.users {
+            None => exchange.status < 400,
+            Some(users) => users.answered(&exchange, self.now_ns),
+        };
         match self.open {
-            None => self.tally.answered(&exchange, self.now_ns),
-            Some(_) => self.tally.answered_open(&exchange, self.now_ns),
+            None => self.tally.answered(&exchange, is_good, self.now_ns),
+            Some(_) => self.tally.answered_open(&exchange, is_good, self.now_ns),
         }
         if !self.plan.keepalive {
             let whole_ns = self.now_ns.saturating_sub(exchange.begun_ns);
@@ -365,6 +388,10 @@ impl<'a, W: World> Lane<'a, W> {
         let Some(exchange) = connection.flights.remove(at) else { return };
         self.in_flight -= 1;
         self.tally.failed(kind, &exchange, self.now_ns);
+        if let Some(users) = &mut self.users {
+            let rests = matches!(kind, ErrorKind::Connect | ErrorKind::Tls);
+            users.failed(&exchange, kind, self.now_ns, rests);
+        }
         self.record(connection, exchange, Some(kind), kept);
         connection.on_socket += 1;
     }

@@ -19,6 +19,7 @@ use crate::{
     pace::{self, Mark},
     plan::{Plan, Stop, Version},
     request,
+    scene::SceneTally,
     schedule::{Schedule, Stage},
     socket::{check_descriptors, ensure_descriptors},
     tally::Tally,
@@ -64,10 +65,10 @@ pub fn run(
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<Outcome, Error> {
     plan.check()?;
-    let request = request::build(plan)?;
-    let route = lane::route(plan, &request)?;
+    let request = request::bytes(plan)?;
+    let routes = lane::routes(plan, &request)?;
     let connections = plan.connections_used();
-    ensure_descriptors(descriptors(connections))?;
+    ensure_descriptors(descriptors(connections.saturating_mul(routes.len() as u32)))?;
     let threads = plan.threads.min(connections);
     let (abort, start_ns) = (AtomicBool::new(false), monotonic_ns());
     let lives: Vec<Live> = (0..threads).map(|_| Live::default()).collect();
@@ -80,7 +81,7 @@ pub fn run(
         .map(|(at, spare)| Orders {
             plan,
             request: &request,
-            route: &route,
+            routes: &routes,
             connections: share(u64::from(connections), threads, at) as u32,
             quota: quota(plan, threads, at),
             schedule: schedule(plan, threads, at),
@@ -90,6 +91,7 @@ pub fn run(
             abort: &abort,
             live: &lives[at as usize],
             thread: at as usize,
+            threads,
             slices: slices.clone(),
             spare,
         })
@@ -163,7 +165,7 @@ fn schedule(plan: &Plan, threads: u32, at: u32) -> Option<Schedule> {
     let warmup = pace.stages.first().map(|first| Stage::steady(plan.warmup, first.from_rps));
     let warmup = warmup.filter(|stage| !stage.duration.is_zero());
     let stages: Vec<Stage> = warmup.into_iter().chain(pace.stages.iter().copied()).collect();
-    Some(Schedule::new(pace.arrivals, &stages, at, threads))
+    Some(Schedule::new(&pace.arrivals, &stages, at, threads))
 }
 
 fn quota(plan: &Plan, threads: u32, at: u32) -> Option<u64> {
@@ -273,6 +275,7 @@ fn add_up(plan: &Plan, mut reports: Vec<Report>, timeline: Timeline) -> Outcome 
         .map(|r| std::mem::take(&mut r.first_head))
         .find(|h| !h.is_empty())
         .unwrap_or_default();
+    outcome.scene = reports.iter_mut().filter_map(|report| report.scene.take()).reduce(SceneTally::merged);
     outcome.secured = reports.iter_mut().find_map(|report| report.tls.take());
     outcome.records = reports.into_iter().flat_map(|report| report.records).collect();
     debug_assert!(plan.connections_used() as usize == outcome.answers_per_connection.len());

@@ -16,7 +16,9 @@ impl<W: World> Lane<'_, W> {
     /// Begins with HTTP/2. Requests wait until the server has told how many it takes: one that
     /// takes few may close a connection with more.
     pub(super) fn greet(&mut self, connection: &mut Connection<W::Stream>) {
-        connection.http2 = Some(Box::default());
+        let mut http2 = Box::<Http2>::default();
+        http2.keep_heads(self.users.is_some());
+        connection.http2 = Some(http2);
         connection.phase = Phase::Greeting;
         self.write_out(connection);
     }
@@ -32,13 +34,17 @@ impl<W: World> Lane<'_, W> {
     /// Puts what is pending into streams, as many as the server takes, and writes what is to be
     /// written.
     pub(super) fn flush_streams(&mut self, connection: &mut Connection<W::Stream>) {
+        let is_secure = self.route(connection).security.is_some();
         let Some(http2) = &mut connection.http2 else { return };
         if connection.pending > 0 {
             self.now_ns = self.world.now_ns();
             let under_way = connection.flights.len() - connection.pending;
             let room = http2.places().saturating_sub(under_way).min(connection.pending);
             for exchange in connection.flights.iter_mut().skip(under_way).take(room) {
-                exchange.stream = http2.request(&self.template);
+                exchange.stream = match &self.users {
+                    None => http2.request(&self.template),
+                    Some(users) => http2.send(users.request(exchange.user), is_secure),
+                };
                 exchange.written_ns = self.now_ns;
                 exchange.ready_ns = connection.ready_ns;
             }
@@ -148,10 +154,20 @@ impl<W: World> Lane<'_, W> {
             Event::Head { status, length, .. } => {
                 exchange.status = status;
                 exchange.first_byte_ns = self.now_ns;
-                let has_body = !self.is_head && status != 204 && status != 304;
+                let is_head = match &mut self.users {
+                    None => self.is_head,
+                    Some(users) => {
+                        users.keep_head(exchange.user, http2.last_head());
+                        users.is_head(exchange.user)
+                    }
+                };
+                let has_body = !is_head && status != 204 && status != 304;
                 exchange.length = length.filter(|_| has_body);
             }
             Event::Body { bytes, .. } => {
+                if let Some(users) = &mut self.users {
+                    users.keep_body(exchange.user, bytes);
+                }
                 let steps = |bytes: u64| bytes / u64::from(WINDOW_STEP);
                 let before = steps(exchange.body_bytes);
                 exchange.body_bytes += bytes.len() as u64;
