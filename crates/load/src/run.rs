@@ -275,7 +275,8 @@ fn add_up(plan: &Plan, mut reports: Vec<Report>, timeline: Timeline) -> Outcome 
         .map(|r| std::mem::take(&mut r.first_head))
         .find(|h| !h.is_empty())
         .unwrap_or_default();
-    outcome.scene = reports.iter_mut().filter_map(|report| report.scene.take()).reduce(SceneTally::merged);
+    outcome.scene =
+        reports.iter_mut().filter_map(|report| report.scene.take()).reduce(SceneTally::merged);
     outcome.secured = reports.iter_mut().find_map(|report| report.tls.take());
     outcome.records = reports.into_iter().flat_map(|report| report.records).collect();
     debug_assert!(plan.connections_used() as usize == outcome.answers_per_connection.len());

@@ -22,7 +22,10 @@ pub(super) fn plan(connections: u32, stop: Stop) -> Plan {
 }
 
 /// One thread against a script, the warm-up over from the start.
-pub(super) fn run(plan: &Plan, script: impl FnMut(Asked<'_>) -> Vec<(u64, Act)> + 'static) -> Outcome {
+pub(super) fn run(
+    plan: &Plan,
+    script: impl FnMut(Asked<'_>) -> Vec<(u64, Act)> + 'static,
+) -> Outcome {
     let (outcome, asked) = run_pipelined(plan, script);
     assert_eq!((outcome.sent, outcome.resent), (asked, 0), "what the server was asked");
     outcome
@@ -347,7 +350,8 @@ fn a_server_may_close_a_connection_that_is_free() {
 
 #[test]
 fn answers_after_the_window_are_waited_for() {
-    let script = |asked: Asked<'_>| vec![(if asked.number == 9 { 5_000 * MS } else { MS }, page("x"))];
+    let script =
+        |asked: Asked<'_>| vec![(if asked.number == 9 { 5_000 * MS } else { MS }, page("x"))];
     let outcome = run(&paced(3, 10.0, Duration::from_secs(1)), script);
     assert_eq!((outcome.ok, outcome.in_flight, outcome.duration), (10, 0, Duration::from_secs(1)));
     assert!(is_near(outcome.latency.max_ns(), 5_000 * MS));

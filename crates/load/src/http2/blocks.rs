@@ -145,7 +145,8 @@ fn static_field(name: &[u8], value: &[u8]) -> Option<usize> {
 
 /// A literal field; how its first byte begins says what becomes of it.
 fn put_literal(block: &mut Vec<u8>, name: &[u8], value: &[u8], (bits, leading): (u8, u8)) {
-    let known = STATIC_NAMES.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, index)| *index);
+    let known =
+        STATIC_NAMES.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, index)| *index);
     put_integer(block, known.unwrap_or(0), bits, leading);
     if known.is_none() {
         put_integer(block, name.len(), 7, 0);

@@ -35,6 +35,11 @@ impl Paint {
         self.dress("2", text)
     }
 
+    /// A judgement of one thing.
+    pub fn verdict(self, is_good: bool) -> String {
+        self.state(if is_good { State::Ok } else { State::Failed })
+    }
+
     fn state(self, state: State) -> String {
         match state {
             State::Ok => self.dress("32", "ok  "),
@@ -133,7 +138,8 @@ fn target(url: &str, plan: &Plan, paint: Paint) -> String {
 /// How large it is, and what repeats it.
 fn scenario(url: &str, scene: &Scene) -> String {
     let (flows, steps) = (scene.scenario.flows().len(), scene.scenario.steps().len());
-    let ways = if flows > 1 { format!("{}, ", number_of(flows as u64, "way")) } else { String::new() };
+    let ways =
+        if flows > 1 { format!("{}, ", number_of(flows as u64, "way")) } else { String::new() };
     let steps = number_of(steps as u64, "step");
     let servers = match &scene.targets[..] {
         [one] => one.host.clone(),
@@ -350,7 +356,7 @@ fn answers(outcome: &Outcome, paint: Paint) -> Vec<String> {
     lines
 }
 
-fn number_of(number: u64, noun: &str) -> String {
+pub fn number_of(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
