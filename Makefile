@@ -2,6 +2,7 @@
 
 TARGET ?= $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
+SHARE = $(DESTDIR)$(PREFIX)/share
 PERL_PACKAGES = gcc make perl libperl-dev
 SCRIPT_PACKAGES = libcgi-pm-perl libdbi-perl libdbd-sqlite3-perl
 PEER_PACKAGES = apache2 libapache2-mod-perl2 nginx-light wrk
@@ -17,7 +18,7 @@ help:
 	@echo 'make bench        measure against them; writes bench/RESULTS.md (BENCH="--quick --only static")'
 	@echo 'make fuzz         the property tests with many more cases (FUZZ_CASES=20000)'
 	@echo 'make ratchet      rewrite the list of what is over a limit of the house'
-	@echo 'make install      install drom below PREFIX (/usr/local)'
+	@echo 'make install      install drom, its manual and completions below PREFIX (/usr/local)'
 	@echo 'make clean        remove what was built and measured'
 
 build:
@@ -59,6 +60,11 @@ ratchet:
 
 install: build
 	install -D -m 755 $(TARGET)/release/drom $(DESTDIR)$(PREFIX)/bin/drom
+	$(TARGET)/release/drom man $(SHARE)/man/man1
+	mkdir -p $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	$(TARGET)/release/drom completions bash >$(SHARE)/bash-completion/completions/drom
+	$(TARGET)/release/drom completions zsh >$(SHARE)/zsh/site-functions/_drom
+	$(TARGET)/release/drom completions fish >$(SHARE)/fish/vendor_completions.d/drom.fish
 
 clean:
 	cargo clean

@@ -53,6 +53,29 @@ impl ErrorKind {
             Self::Write => "write",
         }
     }
+
+    /// What it means, for the reference.
+    #[must_use]
+    pub fn doc(self) -> &'static str {
+        match self {
+            Self::Connect => "no connection could be made; the next try waits 10 ms",
+            Self::Tls => "the TLS handshake failed, or a record after it was broken",
+            Self::Timeout => {
+                "not complete within `--timeout` (noticed at most a twentieth, or 50 ms, late)"
+            }
+            Self::Closed => "closed or reset before the answer was complete",
+            Self::Protocol => {
+                "not HTTP/1, a head of more than 64 KiB, or framing that could be read in two ways \
+                 (both lengths, bad chunks, bare line feeds, bytes after the end); in HTTP/2 a \
+                 broken frame or header block, or a body of another length than was told; the \
+                 check `errors` names the first one. A head has any number of fields; a folded \
+                 line is read as a space"
+            }
+            Self::BadBody => "the body is not the expected one (plans only)",
+            Self::Read => "the socket failed otherwise while it was read",
+            Self::Write => "the socket failed otherwise while it was written",
+        }
+    }
 }
 
 /// A body that was not the expected one.

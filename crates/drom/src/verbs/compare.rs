@@ -16,14 +16,18 @@ use drom_stats::Latency;
 use drom_store::{Block, Dropped, End, Group, Manifest, Run, Writer};
 
 use self::interrupt::STOP;
-use crate::{exit::Exit, say, verbs::report::columns};
+use crate::{
+    exit::{self, Exit},
+    say,
+    verbs::report::columns,
+};
 
 /// Compare web servers: start them, interleave them, print ratios with intervals.
 ///
 /// A plan names the variants, how to start them and what to ask them. Every run is kept in a folder
 /// (`runs/`, or $DROM_RUNS) that `drom report` lists and renders again.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = exit::help("compare", EXAMPLES) + PRECEDENCE)]
 pub struct Args {
     /// The experiment.
     #[arg(value_name = "PLAN.toml")]
@@ -55,12 +59,9 @@ const EXAMPLES: &str = "Examples:
   drom compare examples/ladder/ladder.toml           the price of each execution model
   drom compare --quick --json plan.toml | jq .findings
   drom compare --preview plan.toml                   how long, how precise, nothing is started
-  drom compare --gate plan.toml || echo not as fast
+  drom compare --gate plan.toml || echo not as fast";
 
-Exit status: 0 measured; 1 could not be measured, or not to its end; 2 wrong flags or plan; 4 a
-variant is slower and 5 undecided (--gate); 6 measured, but the A/A pair differs or blocks were
-dropped; 7 a variant answered wrongly; 8 one did not answer in some slice; 130 stopped by Ctrl-C,
-what was measured so far is printed. Of several 130, 1, 7, 8 and 6 come first, in this order.";
+const PRECEDENCE: &str = "\nOf several 130, 1, 7, 8 and 6 come first, in this order.";
 
 pub fn run(args: Args) -> Exit {
     match compare(&args) {

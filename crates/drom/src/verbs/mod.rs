@@ -3,9 +3,11 @@
 pub mod ab;
 mod classic;
 pub mod compare;
+pub mod completions;
 pub mod http_load;
 pub mod httperf;
 pub mod load;
+pub mod man;
 pub mod record;
 pub mod report;
 pub mod serve;

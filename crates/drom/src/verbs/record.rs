@@ -19,14 +19,18 @@ use drom_scenario::WriteOptions;
 
 use self::tape::Tape;
 use super::load::{count, watch_interrupts};
-use crate::{exit::Exit, say};
+use crate::{
+    exit::{self, Exit},
+    say,
+};
 
 /// Write what a browser or a client does as a scenario
 ///
 /// A proxy between the two: use its address where you would use the server's. Ctrl-C ends the
 /// recording and writes it.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP, group = clap::ArgGroup::new("source").required(true))]
+#[command(after_help = exit::help("record", AFTER_HELP))]
+#[command(group = clap::ArgGroup::new("source").required(true))]
 pub struct Args {
     /// The server to record, e.g. http://127.0.0.1:8080
     #[arg(long, value_name = "URL", group = "source")]
@@ -86,10 +90,7 @@ Examples:
   drom record --to http://127.0.0.1:8080 -o shop.toml      then open http://127.0.0.1:8888
   drom record --to https://shop.example --mask --skip-type 'image/*,text/css,*javascript'
   drom record --from-har shop.har --host shop.example --mask -o shop.toml
-  drom record --from-log access.log
-
-Exit status: 0 recorded, also when Ctrl-C or TERM ended it; 1 nothing was recorded, or it could not
-be written; 2 wrong flags, or a file that is none of its kind. docs/record.md has more.";
+  drom record --from-log access.log";
 
 /// A recording with requests that are not in its file yet is written after so long a pause.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -15,11 +15,14 @@ use drom_serve::{
     config::{Config, Options},
 };
 
-use crate::{exit::Exit, say};
+use crate::{
+    exit::{self, Exit},
+    say,
+};
 
 /// Serve Perl web code: CGI, PerlRun, Registry, mod_perl handlers, and files.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = exit::help("serve", EXAMPLES))]
 pub struct Args {
     /// Folder to serve without a configuration: files, cgi-bin/ as CGI, perl/ as Registry
     #[arg(value_name = "DIR", conflicts_with = "file")]
@@ -54,7 +57,8 @@ Examples:
   drom serve -f httpd.conf --listen 0.0.0.0:80
   drom serve -f httpd.conf --reload      load the new code; the old serves on if it is broken
 
-Signals: HUP loads again, TERM and INT finish what runs and end.";
+Signals:
+  HUP loads again, TERM and INT finish what runs and end";
 
 /// How long `--reload` waits for the new code. Code that hangs is given up by then.
 const RELOAD_WAIT: Duration = Duration::from_secs(70);

@@ -89,6 +89,9 @@ fn checks(checks: &[Check], paint: Paint, width: Option<usize>) -> Vec<String> {
             lines.push(row(paint, if name.is_empty() { "" } else { title }, &(name + &line)));
             name = String::new();
         }
+        for line in check.advice.iter().flat_map(|advice| under(advice, width)) {
+            lines.push(row(paint, "", &paint.dim(&line)));
+        }
     }
     lines
 }
@@ -100,10 +103,19 @@ const EVIDENCE_AT: usize = TITLE_WIDTH + 5 + CHECK_WIDTH + 1;
 
 /// The first line goes behind the check's name, the others under it.
 fn evidence(text: &str, width: Option<usize>) -> Vec<String> {
+    let mut lines = under(text, width);
+    if let Some(first) = lines.first_mut() {
+        first.drain(..EVIDENCE_AT - TITLE_WIDTH);
+    }
+    lines
+}
+
+/// All lines go under the words of a check.
+fn under(text: &str, width: Option<usize>) -> Vec<String> {
     let room = width.map_or(usize::MAX, |width| width.saturating_sub(EVIDENCE_AT).max(20));
     let mut lines = drom_report::broken(text, room, room);
-    let under = " ".repeat(EVIDENCE_AT - TITLE_WIDTH);
-    lines.iter_mut().skip(1).for_each(|line| line.insert_str(0, &under));
+    let indent = " ".repeat(EVIDENCE_AT - TITLE_WIDTH);
+    lines.iter_mut().for_each(|line| line.insert_str(0, &indent));
     lines
 }
 
