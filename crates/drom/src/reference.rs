@@ -54,7 +54,7 @@ fn statistics() -> Table {
 }
 
 fn errors() -> Table {
-    let row = |kind: ErrorKind| vec![code(kind.name()), kind.doc().to_owned()];
+    let row = |kind: ErrorKind| vec![code(kind.name()), sentences(&[kind.in_words(), kind.more()])];
     Table {
         title: "Kinds of errors",
         heads: &["error", "what it is"],

@@ -36,7 +36,7 @@ fn both_helps_are_short_and_aligned_and_the_long_one_is_a_verb() {
     let long = text(&["help", "load"]);
     assert!(long.contains("Never more than there are requests"), "{long}");
     assert!(!short.contains("Never more than there are requests"), "{short}");
-    assert_eq!(flags(&short).len(), flags(&long).len(), "{long}");
+    assert!(flags(&short).is_subset(&flags(&long)), "{long}");
 }
 
 #[test]

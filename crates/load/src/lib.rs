@@ -22,6 +22,7 @@ mod plan;
 mod poll;
 mod request;
 mod run;
+mod scene;
 mod schedule;
 #[cfg(test)]
 mod sim;
@@ -41,8 +42,9 @@ pub use exchange::{Exchange, Record};
 pub use null_server::{NullServer, measure_ceiling, null_server};
 pub use open::OpenTally;
 pub use outcome::{BadBody, ErrorKind, Latency, Outcome};
-pub use plan::{Address, ExpectedBody, Pace, Plan, Stop, Target, Version};
+pub use plan::{Address, ExpectedBody, Pace, Plan, Scene, Stop, Target, Version};
 pub use run::{Progress, SoFar, check_connections, run};
+pub use scene::{Rounds, SceneTally, StepTally};
 pub use schedule::{Arrivals, Stage};
 pub use threshold::{Judged, Threshold, ThresholdError};
 pub use timeline::Interval;

@@ -99,13 +99,13 @@ pub const METRICS: &[Metric] = &[
         ..requests("requests.sent", "")
     },
     Metric {
-        doc: "complete answers with a status below 400",
+        doc: "complete answers with a status below 400; of a scenario, that pass their checks",
         exported: counter("drom_load_requests_ok"),
         ..requests("requests.ok", "")
     },
     Metric {
         name: "failed",
-        doc: "answers with a status of 400 or more, and errors",
+        doc: "other answers, and errors",
         exported: counter("drom_load_requests_failed"),
         of: Of::Figure(Kind::Requests, |run| run.failed as f64),
         ..requests("requests.failed", "")
@@ -168,7 +168,7 @@ pub const METRICS: &[Metric] = &[
         doc: "from the start of the connect to the last byte (--no-keepalive)",
         ..times("phases.whole_us", "whole", "Whole", |run| Some(&run.whole))
     },
-    Metric { doc: "`constant` or `poisson`", ..fact("open.arrivals", "Arrivals") },
+    Metric { doc: "`constant`, `poisson` or `recorded`", ..fact("open.arrivals", "Arrivals") },
     Metric {
         doc: "of random arrivals: `--seed` with it repeats them",
         ..fact("open.seed", "Arrivals")
@@ -212,6 +212,38 @@ pub const METRICS: &[Metric] = &[
     Metric {
         doc: "the most requests that were late together and went out at once",
         ..requests("open.burst_max", "Planned")
+    },
+    Metric { doc: "of the scenario that was run", ..fact("scenario.name", "Scenario") },
+    Metric { doc: "of what is random in it", ..fact("scenario.seed", "Scenario") },
+    Metric {
+        doc: "rounds through its steps that a user began",
+        more: "Always `begun = done + under_way`",
+        ..fact("scenario.rounds.begun", "Rounds")
+    },
+    Metric { doc: "those that came to their end", ..fact("scenario.rounds.done", "Rounds") },
+    Metric { doc: "those that had not at the end", ..fact("scenario.rounds.under_way", "Rounds") },
+    Metric {
+        doc: "rounds done a second",
+        unit: Unit::PerSecond,
+        ..fact("scenario.rounds.rate_rps", "Rounds")
+    },
+    Metric {
+        doc: "from the beginning of a round to its end, pauses included",
+        unit: Unit::Us,
+        ..fact("scenario.rounds.time_us", "Rounds")
+    },
+    Metric {
+        doc: "list of `name`, `sent`, `ok`, `failed`, `unsent` and `latency_us` of each step",
+        ..fact("scenario.steps", "Steps")
+    },
+    Metric {
+        doc: "list of `step`, `name`, `passed` and `failed` of each check of the scenario",
+        ..fact("scenario.checks", "Steps")
+    },
+    Metric { doc: "users who had no more to do", ..fact("scenario.users_ended", "Scenario") },
+    Metric {
+        doc: "the feeder whose rows were all taken",
+        ..fact("scenario.exhausted", "Scenario")
     },
     Metric { doc: "complete answers by status code", ..requests("status", "Status") },
     Metric {

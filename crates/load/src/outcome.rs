@@ -39,6 +39,21 @@ impl ErrorKind {
         Self::Write,
     ];
 
+    /// What happened, for people.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Connect => "no connection: refused, unreachable or out of ports",
+            Self::Tls => "the TLS handshake failed",
+            Self::Timeout => "no whole answer within the timeout",
+            Self::Closed => "the server closed the connection before the answer was whole",
+            Self::Protocol => "what came is not HTTP",
+            Self::BadBody => "another body than was expected",
+            Self::Read => "the connection failed while it was read",
+            Self::Write => "the connection failed while it was written",
+        }
+    }
+
     /// The name in JSON and in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -54,26 +69,22 @@ impl ErrorKind {
         }
     }
 
-    /// What it means, for the reference.
+    /// What else there is to know of it; may be empty.
     #[must_use]
-    pub fn doc(self) -> &'static str {
+    pub fn more(self) -> &'static str {
         match self {
-            Self::Connect => "no connection could be made; the next try waits 10 ms",
-            Self::Tls => "the TLS handshake failed, or a record after it was broken",
-            Self::Timeout => {
-                "not complete within `--timeout` (noticed at most a twentieth, or 50 ms, late)"
-            }
-            Self::Closed => "closed or reset before the answer was complete",
+            Self::Connect => "The next try waits 10 ms",
+            Self::Tls => "Or a record after it was broken",
+            Self::Timeout => "`--timeout`; noticed at most a twentieth, or 50 ms, late",
             Self::Protocol => {
-                "not HTTP/1, a head of more than 64 KiB, or framing that could be read in two ways \
-                 (both lengths, bad chunks, bare line feeds, bytes after the end); in HTTP/2 a \
-                 broken frame or header block, or a body of another length than was told; the \
-                 check `errors` names the first one. A head has any number of fields; a folded \
-                 line is read as a space"
+                "Or a head of more than 64 KiB, or framing that could be read in two ways (both \
+                 lengths, bad chunks, bare line feeds, bytes after the end); in HTTP/2 a broken \
+                 frame or header block, or a body of another length than was told; the check \
+                 `errors` names the first one. A head has any number of fields; a folded line is \
+                 read as a space"
             }
-            Self::BadBody => "the body is not the expected one (plans only)",
-            Self::Read => "the socket failed otherwise while it was read",
-            Self::Write => "the socket failed otherwise while it was written",
+            Self::BadBody => "Only where a plan says what to expect",
+            Self::Closed | Self::Read | Self::Write => "",
         }
     }
 }
@@ -100,9 +111,9 @@ pub struct Outcome {
     pub duration: Duration,
     /// Requests begun: written, or their connection asked for.
     pub sent: u64,
-    /// Complete answers with a status below 400.
+    /// Complete answers with a status below 400; of a scenario: that pass their checks.
     pub ok: u64,
-    /// Complete answers with status >= 400, and requests that ended in an error.
+    /// Other complete answers, and requests that ended in an error.
     pub failed: u64,
     pub in_flight: u64,
     /// Complete answers only; they are the ones in `latency`.
@@ -164,6 +175,8 @@ pub struct Outcome {
     pub first_head: Vec<u8>,
     /// What the first secured connection agreed on.
     pub secured: Option<crate::tls::TlsFacts>,
+    /// What users of a scenario did.
+    pub scene: Option<crate::scene::SceneTally>,
     /// The first requests, one by one: as many as the plan asks for.
     pub records: Vec<crate::exchange::Record>,
 }

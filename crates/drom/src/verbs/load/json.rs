@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{
     checks::Check,
     series::{self, Second},
+    steps,
     told::{Goal, Told},
 };
 
@@ -26,6 +27,8 @@ struct Document<'a> {
     phases: Phases,
     #[serde(skip_serializing_if = "Option::is_none")]
     open: Option<Open>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scenario: Option<steps::Document<'a>>,
     status: &'a BTreeMap<u16, u64>,
     errors: BTreeMap<&'static str, u64>,
     client: Client,
@@ -93,6 +96,8 @@ pub fn render(told: &Told<'_>) -> String {
 pub fn template(told: &Told<'_>) -> Value {
     let mut document = document(told);
     document.series.clear();
+    // Its lists are as long as the scenario: a line of CSV has no room for them.
+    document.scenario = None;
     let is_closed = document.open.is_none();
     document.open.get_or_insert_with(|| open(told.plan, told.outcome, &OpenTally::default()));
     let mut value = serde_json::to_value(&document).unwrap_or_default();
@@ -123,6 +128,7 @@ fn document<'a>(told: &'a Told<'_>) -> Document<'a> {
         latency_us: Latencies::of(&outcome.latency),
         phases: phases(plan, outcome),
         open: outcome.open.as_ref().map(|tally| open(plan, outcome, tally)),
+        scenario: steps::document(plan, outcome),
         status: &outcome.status,
         errors,
         client: Client {
@@ -147,9 +153,10 @@ fn phases(plan: &Plan, outcome: &Outcome) -> Phases {
 }
 
 fn open(plan: &Plan, outcome: &Outcome, tally: &OpenTally) -> Open {
-    let planned = outcome.sent + tally.unsent;
-    let (arrivals, seed) = match plan.pace.as_ref().map(|pace| pace.arrivals) {
-        Some(Arrivals::Poisson { seed }) => ("poisson", Some(seed)),
+    let planned = steps::begun(outcome) + tally.unsent;
+    let (arrivals, seed) = match plan.pace.as_ref().map(|pace| &pace.arrivals) {
+        Some(Arrivals::Poisson { seed }) => ("poisson", Some(*seed)),
+        Some(Arrivals::Recorded(_)) => ("recorded", None),
         _ => ("constant", None),
     };
     let seconds = outcome.duration.as_secs_f64();
@@ -188,12 +195,12 @@ impl Latencies {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use drom_load::{Target, metric};
 
     /// Keys with points between objects; a histogram is one key.
-    fn keys(path: &str, value: &Value, found: &mut Vec<String>) {
+    pub fn keys(path: &str, value: &Value, found: &mut Vec<String>) {
         let is_leaf = |name: &str| metric::find(name).is_some();
         let members = value.as_object().filter(|_| path.is_empty() || !is_leaf(path));
         let Some(members) = members else { return found.push(path.to_owned()) };
@@ -216,7 +223,9 @@ mod tests {
         };
         let (document, mut found) = (template(&told), Vec::new());
         keys("", &document, &mut found);
-        let known = metric::METRICS.iter().map(|metric| metric.key).filter(|key| !key.is_empty());
+        let known = metric::METRICS.iter().map(|metric| metric.key);
+        // `steps` compares what a scenario adds.
+        let known = known.filter(|key| !key.is_empty() && !key.starts_with("scenario."));
         let known: Vec<&str> = known.collect();
         assert_eq!(found, known, "crates/load/src/metric.rs has an entry for each key, in order");
         for histogram in metric::METRICS.iter().filter(|metric| metric.is_histogram()) {
