@@ -18,6 +18,7 @@ struct Command {
 pub enum Verb {
     Serve(verbs::serve::Args),
     Load(Box<verbs::load::Args>),
+    Check(Box<verbs::check::Args>),
     Record(Box<verbs::record::Args>),
     Compare(verbs::compare::Args),
     Report(verbs::report::Args),

@@ -24,7 +24,8 @@ pub enum Exit {
     WrongAnswers = 7,
     /// `drom compare`: a variant did not answer at all in some slice: no claim about it either.
     NoAnswer = 8,
-    /// `drom load --threshold`: measured, and something was not reached.
+    /// `drom load --threshold`: measured, and something was not reached. `drom check`: a check
+    /// failed.
     Missed = 9,
     /// Stopped by Ctrl-C; what was measured so far was printed.
     Interrupted = 130,
@@ -46,6 +47,7 @@ pub const EXITS: [Entry; 11] = [
         verbs: &[
             ("serve", "the server ended as it was asked to, or the test or the reload went well"),
             ("load", "measured"),
+            ("check", "every check holds"),
             ("compare", "measured"),
             ("record", "recorded, also when Ctrl-C or TERM ended it"),
         ],
@@ -60,6 +62,7 @@ pub const EXITS: [Entry; 11] = [
                 "could not be measured: no server, no such name, too many open files, or not one \
                  complete answer",
             ),
+            ("check", "it could not be run: no server"),
             (
                 "compare",
                 "could not be measured, or not to its end: a server failed too often, or the disk \
@@ -79,6 +82,7 @@ pub const EXITS: [Entry; 11] = [
                 "wrong flags, URL or data file, or a result file that cannot be written (known \
                  before the run)",
             ),
+            ("check", "wrong flags or scenario"),
             ("compare", "wrong flags or plan"),
             ("record", "wrong flags, or a file that is none of its kind"),
         ],
@@ -126,8 +130,11 @@ pub const EXITS: [Entry; 11] = [
     },
     Entry {
         exit: Exit::Missed,
-        doc: "measured, and a threshold was not met (`drom load --threshold`)",
-        verbs: &[("load", "measured, and a threshold was not met (also when 3 would be said)")],
+        doc: "a threshold was not met, or a check did not hold",
+        verbs: &[
+            ("load", "measured, and a threshold was not met (also when 3 would be said)"),
+            ("check", "a check failed, or an answer did not come"),
+        ],
     },
     Entry {
         exit: Exit::Interrupted,
@@ -138,6 +145,7 @@ pub const EXITS: [Entry; 11] = [
                 "stopped by Ctrl-C, what was measured so far is printed; a second one ends \
                       it at once",
             ),
+            ("check", "stopped by Ctrl-C"),
             ("compare", "stopped by Ctrl-C, what was measured so far is printed"),
         ],
     },
@@ -185,6 +193,7 @@ mod tests {
         let statuses = |verb| of_verb(verb).iter().map(|(status, _)| *status).collect::<Vec<_>>();
         assert_eq!(statuses("load"), [0, 1, 2, 3, 6, 9, 130]);
         assert_eq!(statuses("compare"), [0, 1, 2, 4, 5, 6, 7, 8, 130]);
+        assert_eq!(statuses("check"), [0, 1, 2, 9, 130]);
         assert_eq!(statuses("record"), [0, 1, 2]);
         assert_eq!(statuses("man"), [0, 1, 2]);
         assert_eq!(statuses("").len(), EXITS.len());

@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     match cli::parse() {
         Verb::Serve(args) => verbs::serve::run(args).into(),
         Verb::Load(args) => verbs::load::run(&args).into(),
+        Verb::Check(args) => verbs::check::run(&args).into(),
         Verb::Record(args) => verbs::record::run(&args).into(),
         Verb::Compare(args) => verbs::compare::run(args).into(),
         Verb::Report(args) => verbs::report::run(args).into(),

@@ -10,7 +10,6 @@ mod streams;
 mod users;
 mod wire;
 
-pub use users::Users;
 pub use wire::routes;
 
 use std::{io, time::Duration};
@@ -28,6 +27,7 @@ use crate::{
     socket::Route,
     tally::Tally,
     tls::TlsFacts,
+    users::Users,
     world::World,
 };
 

@@ -32,6 +32,7 @@ pub mod threshold;
 mod timeline;
 mod tls;
 mod url;
+mod users;
 mod verdict;
 mod worker;
 mod world;

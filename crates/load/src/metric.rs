@@ -174,7 +174,7 @@ pub const METRICS: &[Metric] = &[
         ..fact("open.seed", "Arrivals")
     },
     Metric {
-        doc: "requests whose time came in the window",
+        doc: "requests (of a scenario: rounds) whose time came in the window",
         more: "Always `planned = sent + unsent` (beside those under way when the window opened, \
                which count as sent)",
         ..requests("open.planned", "Planned")
@@ -213,14 +213,17 @@ pub const METRICS: &[Metric] = &[
         doc: "the most requests that were late together and went out at once",
         ..requests("open.burst_max", "Planned")
     },
-    Metric { doc: "of the scenario that was run", ..fact("scenario.name", "Scenario") },
-    Metric { doc: "of what is random in it", ..fact("scenario.seed", "Scenario") },
+    Metric { doc: "the file's name, or what it calls itself", ..fact("scenario.name", "Scenario") },
+    Metric { doc: "`--seed` makes the same users again", ..fact("scenario.seed", "Scenario") },
     Metric {
         doc: "rounds through its steps that a user began",
         more: "Always `begun = done + under_way`",
         ..fact("scenario.rounds.begun", "Rounds")
     },
-    Metric { doc: "those that came to their end", ..fact("scenario.rounds.done", "Rounds") },
+    Metric {
+        doc: "those that came to an end; one that `stop_on` ends early did",
+        ..fact("scenario.rounds.done", "Rounds")
+    },
     Metric { doc: "those that had not at the end", ..fact("scenario.rounds.under_way", "Rounds") },
     Metric {
         doc: "rounds done a second",
@@ -229,22 +232,26 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         doc: "from the beginning of a round to its end, pauses included",
+        more: "In an open loop from its planned time",
         unit: Unit::Us,
         ..fact("scenario.rounds.time_us", "Rounds")
     },
     Metric {
         doc: "list of `name`, `sent`, `ok`, `failed`, `unsent` and `latency_us` of each step",
+        more: "From the write of the request to the last byte, of complete answers; redirects are \
+               in them. Unsent: a value was missing, or would have broken the request",
         ..fact("scenario.steps", "Steps")
     },
     Metric {
         doc: "list of `step`, `name`, `passed` and `failed` of each check of the scenario",
-        ..fact("scenario.checks", "Steps")
+        more: "The report has those that failed",
+        ..fact("scenario.checks", "Not as told")
     },
-    Metric { doc: "users who had no more to do", ..fact("scenario.users_ended", "Scenario") },
     Metric {
-        doc: "the feeder whose rows were all taken",
-        ..fact("scenario.exhausted", "Scenario")
+        doc: "users who had no more to do: all rows of a feeder were taken (`once`)",
+        ..fact("scenario.users_ended", "Scenario")
     },
+    Metric { doc: "the feeder whose rows they were", ..fact("scenario.exhausted", "Scenario") },
     Metric { doc: "complete answers by status code", ..requests("status", "Status") },
     Metric {
         name: "errors",

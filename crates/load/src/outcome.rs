@@ -47,7 +47,7 @@ impl ErrorKind {
             Self::Tls => "the TLS handshake failed",
             Self::Timeout => "no whole answer within the timeout",
             Self::Closed => "the server closed the connection before the answer was whole",
-            Self::Protocol => "what came is not HTTP",
+            Self::Protocol => "what came is not HTTP, or not in the version that was asked for",
             Self::BadBody => "another body than was expected",
             Self::Read => "the connection failed while it was read",
             Self::Write => "the connection failed while it was written",

@@ -1,4 +1,5 @@
-//! What users of a scenario did: rounds, steps, checks. Counted by each thread, added up at the end.
+//! What users of a scenario did: rounds, steps, checks. Counted by each thread, added up
+//! at the end.
 
 use drom_scenario::{Counts, Judged, Scenario};
 use drom_stats::Latency;

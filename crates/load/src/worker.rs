@@ -19,7 +19,7 @@ use crate::{
     connection::{Connection, Phase, to_ns},
     error::Error,
     exchange::Record,
-    lane::{Lane, Users},
+    lane::Lane,
     open::{Due, Open, Settled},
     pace::{self, Mark},
     patience::{LOOK_NS_MAX, Patience},
@@ -30,6 +30,7 @@ use crate::{
     tally::Tally,
     timeline::{SLICE, Slice},
     tls::TlsFacts,
+    users::Users,
     world::{Kernel, World},
 };
 

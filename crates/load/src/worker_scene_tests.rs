@@ -239,7 +239,8 @@ fn who_finds_no_more_rows_has_no_more_to_do() {
 fn a_test_goes_every_way_once_and_keeps_what_it_saw() {
     let text = "base = 'http://a'\n[[scenario]]\nname = 'one'\nweight = 1000000\n\
                 [[scenario.step]]\nurl = '/1'\n\
-                [[scenario]]\nname = 'two'\n[[scenario.step]]\nurl = '/2'\ncheck = { text = 'no' }\n";
+                [[scenario]]\nname = 'two'\n[[scenario.step]]\nurl = '/2'\n\
+                check = { text = 'no' }\n";
     let mut plan = load(1, Stop::Requests(2), text);
     plan.scene.as_mut().expect("a scene").is_test = true;
     let outcome = run(&plan, |_| vec![(MS, page("x"))]);

@@ -17,6 +17,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub name: String,
+    /// Each round asks what the next line of a file says.
+    pub is_list: bool,
     pub(crate) flows: Vec<Flow>,
     /// Running sums of the flows' weights.
     pub(crate) weights: Vec<u64>,

@@ -17,7 +17,7 @@ mod progress;
 pub(super) mod request;
 pub(crate) mod series;
 mod steps;
-mod text;
+pub(super) mod text;
 mod told;
 pub(super) mod transport;
 pub(super) mod users;
@@ -98,7 +98,7 @@ pub struct Args {
     #[arg(long, value_name = "N", help_heading = OPEN)]
     seed: Option<u64>,
     #[command(flatten)]
-    users: users::Flags,
+    users: users::Users,
     #[command(flatten)]
     request: request::Request,
     #[command(flatten)]
@@ -168,8 +168,8 @@ pub fn run(args: &Args) -> Exit {
 
 /// Why there is nothing to report.
 pub(super) struct Failure {
-    message: String,
-    exit: Exit,
+    pub message: String,
+    pub exit: Exit,
 }
 
 impl From<Error> for Failure {

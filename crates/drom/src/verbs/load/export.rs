@@ -23,8 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(clap::Args)]
 #[command(next_help_heading = DURING)]
-// Else the group of flags has the type's name, and another one has it already.
-#[group(skip)]
 pub struct Flags {
     /// Answer Prometheus there during the run, at any path
     ///

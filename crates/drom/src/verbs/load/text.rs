@@ -35,6 +35,11 @@ impl Paint {
         self.dress("2", text)
     }
 
+    /// A judgement of one thing.
+    pub fn verdict(self, is_good: bool) -> String {
+        self.state(if is_good { State::Ok } else { State::Failed })
+    }
+
     fn state(self, state: State) -> String {
         match state {
             State::Ok => self.dress("32", "ok  "),
@@ -91,6 +96,7 @@ fn checks(checks: &[Check], paint: Paint, width: Option<usize>) -> Vec<String> {
             lines.push(row(paint, if name.is_empty() { "" } else { title }, &(name + &line)));
             name = String::new();
         }
+        let width = Some(width.unwrap_or(ADVICE_WIDTH));
         for line in check.advice.iter().flat_map(|advice| under(advice, width)) {
             lines.push(row(paint, "", &paint.dim(&line)));
         }
@@ -99,6 +105,8 @@ fn checks(checks: &[Check], paint: Paint, width: Option<usize>) -> Vec<String> {
 }
 
 const TITLE_WIDTH: usize = 12;
+/// Where there is no terminal; evidence is not wrapped there, for programs may look for it.
+const ADVICE_WIDTH: usize = 100;
 const CHECK_WIDTH: usize = 12;
 /// Columns before the words of a check: title, state, name.
 const EVIDENCE_AT: usize = TITLE_WIDTH + 5 + CHECK_WIDTH + 1;
@@ -363,7 +371,7 @@ fn answers(outcome: &Outcome, paint: Paint) -> Vec<String> {
     lines
 }
 
-fn number_of(number: u64, noun: &str) -> String {
+pub fn number_of(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
@@ -429,6 +437,21 @@ mod tests {
         });
         assert!(widths.max() <= Some(80) && lines[1].starts_with(&" ".repeat(18)), "{lines:?}");
         assert_eq!(evidence(text, None), [text]);
+    }
+
+    #[test]
+    fn advice_is_wrapped_where_there_is_no_terminal_too() {
+        let advice = "word ".repeat(40);
+        let evidence = "as it is ".repeat(20).trim_end().to_owned();
+        let check = Check {
+            name: "client",
+            state: State::Failed,
+            evidence: evidence.clone(),
+            advice: Some(Box::leak(advice.into_boxed_str())),
+        };
+        let lines = checks(&[check], Paint(false), None);
+        assert!(lines[0].ends_with(&evidence) && lines.len() == 4, "{lines:?}");
+        assert!(lines[1..].iter().all(|line| line.len() <= 100), "{lines:?}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ const LAST_NS: u64 = 1_000_000;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Users, lists and recordings")]
-pub struct Flags {
+pub struct Users {
     /// Ask for the URLs in this file, one a line; paths are asked of the URL
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     pub urls: Option<PathBuf>,
@@ -50,7 +50,7 @@ pub struct Cast {
     pub times_ns: Option<Vec<u64>>,
 }
 
-impl Flags {
+impl Users {
     /// What the target and the flags say that users do; `None`: the target is a URL and nothing
     /// else.
     pub fn cast(&self, target: Option<&str>) -> Result<Option<Cast>, Failure> {
@@ -106,12 +106,15 @@ pub struct Part {
 }
 
 impl Cast {
+    /// Lines of a list or a log; 1 of anything else.
+    pub fn rows(&self) -> usize {
+        let list = self.scenario.feeders().first().filter(|_| self.scenario.is_list);
+        list.map_or(1, drom_scenario::Feeder::rows)
+    }
+
     /// Where its servers are; at least one.
     pub fn targets(&self, transport: &Transport) -> Result<Vec<Target>, Failure> {
-        let urls = self.scenario.origins().iter().map(|origin| {
-            let scheme = if origin.secure { "https" } else { "http" };
-            format!("{scheme}://{}/", origin.authority)
-        });
+        let urls = self.scenario.origins().iter().map(|origin| format!("{origin}/"));
         let targets = urls.map(|url| transport.target(&url)).collect::<Result<Vec<_>, _>>()?;
         match targets.is_empty() {
             true => Err(usage("the scenario asks no server".to_owned())),
