@@ -28,21 +28,27 @@ pub struct Args {
     /// Go every way so many times
     #[arg(long, default_value = "1", value_parser = count::parse::<u64>, value_name = "N")]
     #[arg(allow_hyphen_values = true)]
+    #[arg(help_heading = "Test")]
     times: u64,
     /// Longest wait for a whole answer, connect included
     #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "TIME")]
+    #[arg(help_heading = "Test")]
     timeout: Duration,
     /// Print the Test Anything Protocol (TAP 13)
     #[arg(long)]
+    #[arg(help_heading = "Result")]
     tap: bool,
     /// Write JUnit XML; - is stdout, in place of the text
     #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Result")]
     junit: Option<PathBuf>,
     /// Of the text only what failed
     #[arg(short, long)]
+    #[arg(help_heading = "Result")]
     quiet: bool,
     /// What is random about the users of an earlier run once more
     #[arg(long, value_name = "N")]
+    #[arg(help_heading = "Test")]
     seed: Option<u64>,
     #[command(flatten)]
     users: users::Users,

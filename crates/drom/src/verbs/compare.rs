@@ -34,24 +34,31 @@ pub struct Args {
     plan: PathBuf,
     /// The smallest honest run: six blocks of short slices.
     #[arg(long)]
+    #[arg(help_heading = "Measurement")]
     quick: bool,
     /// Print JSON instead of the table.
     #[arg(long)]
+    #[arg(help_heading = "Result")]
     json: bool,
     /// Keep the run in this folder.
     #[arg(long, value_name = "DIR")]
+    #[arg(help_heading = "Result")]
     out: Option<PathBuf>,
     /// Order of the slices, for a repetition; the default is a new one.
     #[arg(long)]
+    #[arg(help_heading = "Measurement")]
     seed: Option<u64>,
     /// Exit with 4 when a variant is slower than the baseline, 5 when that is not decided.
     #[arg(long)]
+    #[arg(help_heading = "Result")]
     gate: bool,
     /// Only say what the plan would take and how precise it would be, from earlier runs of it.
     #[arg(long, conflicts_with_all = ["out", "gate"])]
+    #[arg(help_heading = "Measurement")]
     preview: bool,
     /// Say every slice, also when stderr is no terminal.
     #[arg(long, short)]
+    #[arg(help_heading = "Result")]
     verbose: bool,
 }
 

@@ -29,24 +29,31 @@ pub struct Args {
     dir: Option<PathBuf>,
     /// Configuration file in Apache's language
     #[arg(short, long, value_name = "FILE")]
+    #[arg(help_heading = "Configuration")]
     file: Option<PathBuf>,
     /// Address to listen on in place of every Listen (HOST:PORT or PORT); may be repeated
     #[arg(long, value_name = "ADDR", value_parser = address)]
+    #[arg(help_heading = "Server")]
     listen: Vec<SocketAddr>,
     /// Define NAME for IfDefine and ${NAME}
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    #[arg(help_heading = "Configuration")]
     define: Vec<String>,
     /// Check the configuration, say what is wrong or that nothing is, and end
     #[arg(short = 't', long)]
+    #[arg(help_heading = "Configuration")]
     test: bool,
     /// Unknown directives are warnings
     #[arg(long)]
+    #[arg(help_heading = "Configuration")]
     lenient: bool,
     /// Tell the running server to load its configuration and Perl code again, and wait for the outcome
     #[arg(long, conflicts_with_all = ["test"])]
+    #[arg(help_heading = "Server")]
     reload: bool,
     /// Write the server's process number to this file, in place of PidFile
     #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Server")]
     pid_file: Option<PathBuf>,
 }
 
