@@ -158,7 +158,9 @@ the rounds' logarithms. *Reached* is \"yes\" or \"no\" when the whole interval i
 Rows of requests a CPU second, of memory and of the open loop are about the client: one worker of
 nginx (TLS 1.3, HTTP/2) has the first core, the clients take turns on the last. A client's CPU time
 is the kernel's, user and system, of its whole process from start to end; `drom load` has one thread
-and records every latency. Their handshakes are full ones, each on a connection of its own.
+and records every latency. Their handshakes are full ones, each on a connection of its own. wrk2 is
+not built here: it documents timers of 1 ms, ten times the lag that is asked for. Ten minutes at
+full rate are `drom-bench --only load-memory-growth --rounds 2 --seconds 600`.
 ";
 
 /// Of the peers, but for those that Debian has not.
