@@ -61,7 +61,8 @@ fn json_has_the_documented_keys_and_counts_that_add_up() {
     let found = document(&output);
     let keys: Vec<&str> =
         found.as_object().expect("an object").keys().map(String::as_str).collect();
-    let mut wanted = "schema engine duration_s requests rate_rps latency_us phases ".to_owned();
+    let mut wanted =
+        "schema engine duration_s requests bytes_read rate_rps latency_us phases ".to_owned();
     wanted += "status errors client checks thresholds series";
     assert_eq!(keys.join(" "), wanted);
     assert_eq!(found["schema"], "drom-load/1");

@@ -12,6 +12,7 @@ mod fault;
 mod head;
 mod http2;
 mod lane;
+pub mod metric;
 mod null_server;
 mod open;
 mod outcome;

@@ -78,6 +78,27 @@ impl ErrorKind {
             Self::Write => "write",
         }
     }
+
+    /// What else there is to know of it; may be empty.
+    #[must_use]
+    pub fn more(self) -> &'static str {
+        match self {
+            Self::Connect => "The next try waits 10 ms",
+            Self::Tls => "Or a record after it was broken",
+            Self::Timeout => "`--timeout`; noticed at most a twentieth, or 50 ms, late",
+            Self::ConnectTimeout => "`--connect-timeout`; TLS is part of it",
+            Self::FirstByteTimeout => "`--first-byte-timeout`; counts from the write",
+            Self::Protocol => {
+                "Or a head of more than 64 KiB, or framing that could be read in two ways (both \
+                 lengths, bad chunks, bare line feeds, bytes after the end); in HTTP/2 a broken \
+                 frame or header block, or a body of another length than was told; the check \
+                 `errors` names the first one. A head has any number of fields; a folded line is \
+                 read as a space"
+            }
+            Self::BadBody => "Only where a plan says what to expect",
+            Self::Closed | Self::Read | Self::Write => "",
+        }
+    }
 }
 
 /// A body that was not the expected one.

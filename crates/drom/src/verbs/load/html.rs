@@ -169,5 +169,5 @@ fn check(check: &Check) -> (Tone, &'static str, String) {
         State::Warning => Tone::Warning,
         State::Failed => Tone::Bad,
     };
-    (tone, check.name, check.evidence.clone())
+    (tone, check.name, check.words())
 }
