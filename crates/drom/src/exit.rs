@@ -25,6 +25,8 @@ pub enum Exit {
     NoAnswer = 8,
     /// `drom load --threshold`: measured, and something was not reached.
     Missed = 9,
+    /// `drom load --find-capacity`: not even the lowest rate that was tried held.
+    NoCapacity = 10,
     /// Stopped by Ctrl-C; what was measured so far was printed.
     Interrupted = 130,
 }

@@ -34,7 +34,7 @@ const EXIT_CODES: &str = "\
 Exit status: 0 done; 1 failed; 2 wrong flags, plan or configuration; 3 measured, but the client was
 the limit; 4 worse and 5 inconclusive (compare --gate); 6 measured, but a self-check makes the
 numbers doubtful; 7 a variant answered wrongly, 8 one did not answer (compare); 9 a threshold was
-not met (load --threshold); 130 stopped by Ctrl-C.";
+not met (load --threshold); 10 no rate held (load --find-capacity); 130 stopped by Ctrl-C.";
 
 fn main() -> ExitCode {
     if let Some(ended) = old_tool() {

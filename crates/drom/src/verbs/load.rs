@@ -2,6 +2,7 @@
 //!
 //! How to load is `drom-load`'s business; how a result looks is in the files beside this one.
 
+mod capacity;
 mod checks;
 pub(super) mod count;
 mod csv;
@@ -89,6 +90,8 @@ pub struct Args {
     #[arg(long, default_value = "0s", value_parser = duration::parse, value_name = "TIME")]
     warmup: Duration,
     #[command(flatten)]
+    capacity: capacity::Capacity,
+    #[command(flatten)]
     output: output::Output,
     #[command(flatten)]
     export: export::Flags,
@@ -103,15 +106,21 @@ Examples:
   drom load http://127.0.0.1:8080/ -c 200 --stages 30s:0-500,2m:500 --arrivals poisson
   drom load http://127.0.0.1:8080/form --data 'name=Ann'
   drom load http://127.0.0.1:8080/ --threshold 'p99<250ms' --threshold 'failed<0.1%'
+  drom load http://127.0.0.1:8080/ -c 64 --find-capacity 'p99<50ms,failed<0.1%'
 
 Exit status: 0 measured; 1 could not be measured (no server, or no answer at all); 2 wrong flags or
 URL; 3 measured, but the client was the limit; 6 measured, but another self-check failed; 9
-measured, and a threshold was not met; 130 stopped by Ctrl-C, what was measured so far is printed.
-Every figure is defined in docs/load.md.";
+measured, and a threshold was not met; 10 no rate held (--find-capacity); 130 stopped by Ctrl-C,
+what was measured so far is printed. Every figure is defined in docs/load.md.";
 
 pub fn run(args: &Args) -> Exit {
-    match measure(args) {
-        Ok((plan, outcome)) => report(args, &plan, &outcome),
+    let exit = if args.capacity.is_asked() {
+        search(args)
+    } else {
+        measure(args).map(|(plan, outcome)| report(args, &plan, &outcome))
+    };
+    match exit {
+        Ok(exit) => exit,
         Err(Failure { message, exit }) => {
             say::line(format!("drom load: {message}"));
             exit
@@ -148,6 +157,22 @@ fn measure(args: &Args) -> Result<(Plan, Outcome), Failure> {
     Ok((plan, outcome))
 }
 
+fn search(args: &Args) -> Result<Exit, Failure> {
+    let usage = |message| Failure { message, exit: Exit::Usage };
+    args.output.check().map_err(usage)?;
+    let plan = plan(args)?;
+    let arrivals = args.arrivals.arrivals(seed(args));
+    let told = args.capacity.search(&args.url, &plan, arrivals, args.output.progress())?;
+    match args.output.tell_search(&told) {
+        Ok(()) => Ok(told.exit()),
+        Err(message) => Err(Failure { message, exit: Exit::Failed }),
+    }
+}
+
+fn seed(args: &Args) -> u64 {
+    args.seed.unwrap_or_else(drom_observe::clock::monotonic_ns)
+}
+
 fn plan(args: &Args) -> Result<Plan, Failure> {
     let duration = args.duration.unwrap_or(Duration::from_secs(10));
     let pace = pace(args, duration);
@@ -173,7 +198,7 @@ fn pace(args: &Args, duration: Duration) -> Option<drom_load::Pace> {
         rate_rps: args.rate,
         stages: &args.stages,
         spread: args.arrivals,
-        seed: args.seed.unwrap_or_else(drom_observe::clock::monotonic_ns),
+        seed: seed(args),
         duration,
         requests: args.requests,
     };

@@ -37,11 +37,16 @@ impl Written<'_> {
             }
             (Some(rps), None) => vec![Stage::steady(self.duration, rps)],
         };
-        let arrivals = match self.spread {
-            Spread::Constant => Arrivals::Constant,
-            Spread::Poisson => Arrivals::Poisson { seed: self.seed },
-        };
-        Some(Pace { arrivals, stages })
+        Some(Pace { arrivals: self.spread.arrivals(self.seed), stages })
+    }
+}
+
+impl Spread {
+    pub fn arrivals(self, seed: u64) -> Arrivals {
+        match self {
+            Self::Constant => Arrivals::Constant,
+            Self::Poisson => Arrivals::Poisson { seed },
+        }
     }
 }
 
