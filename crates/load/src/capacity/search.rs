@@ -221,7 +221,7 @@ impl Search {
         fails_at_min || self.holds_at_max() || self.is_narrow()
     }
 
-    /// One accident there takes two more tries to be forgotten.
+    /// One that failed there takes two more that hold.
     fn holds_at_max(&self) -> bool {
         let (held, failed) = self.came_out(self.bounds.max_rps);
         held >= AT_BOUND + 2 * failed
@@ -230,8 +230,8 @@ impl Search {
     /// Tries at exactly this rate that held, and the others.
     fn came_out(&self, rate_rps: f64) -> (usize, usize) {
         let there = self.tries.iter().filter(|tried| tried.rate_rps == rate_rps);
-        let (held, failed): (Vec<_>, Vec<_>) = there.partition(|tried| tried.ended == Ended::Held);
-        (held.len(), failed.len())
+        let held = there.clone().filter(|tried| tried.ended == Ended::Held).count();
+        (held, there.count() - held)
     }
 
     /// A wall of the client's is as good as one of the server's for knowing where it is.

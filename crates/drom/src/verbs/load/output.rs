@@ -41,8 +41,8 @@ pub struct Output {
 }
 
 /// What a file's content is made by.
+type FormOf<T> = fn(&T) -> String;
 type Form = fn(&Told<'_>) -> String;
-type SearchForm = fn(&capacity::Told<'_>) -> String;
 
 impl Output {
     /// Whether all files can be written: known before the run, not after it.
@@ -67,16 +67,16 @@ impl Output {
 
     /// The same of a search, whose other forms the flags refuse.
     pub fn tell_search(&self, told: &capacity::Told<'_>) -> Result<(), String> {
-        let files: Option<(&Path, SearchForm)> =
-            self.csv.as_deref().map(|path| (path, capacity::csv as SearchForm));
+        let files: Option<(&Path, FormOf<_>)> =
+            self.csv.as_deref().map(|path| (path, capacity::csv as FormOf<_>));
         let words = || capacity::text(told, text::Paint::for_stdout());
         self.tell_by(files.as_slice(), capacity::json, told, &words)
     }
 
     fn tell_by<T>(
         &self,
-        files: &[(&Path, fn(&T) -> String)],
-        json: fn(&T) -> String,
+        files: &[(&Path, FormOf<T>)],
+        json: FormOf<T>,
         told: &T,
         words: &dyn Fn() -> String,
     ) -> Result<(), String> {
