@@ -141,12 +141,25 @@ fn nonsense_is_refused_with_words() {
         (&[search[0], search[1], "--html", "x.html"], "cannot be used with '--html"),
         (&[search[0], search[1], "--threshold", "p50<1s"], "cannot be used with '--threshold"),
         (&[search[0], search[1], "-n", "5"], "cannot be used with '--requests"),
+        (&[search[0], search[1], "--urls", "/dev/null"], "--urls"),
     ] {
         let output = drom(&[&[url][..], flags].concat());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{flags:?}: {said}");
         assert!(said.contains(words), "{flags:?}: {said}");
     }
+}
+
+#[test]
+fn a_scenario_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("shop.toml");
+    let text = "[[step]]\nname = \"home\"\nurl = \"http://127.0.0.1:9/\"\n";
+    std::fs::write(&file, text).expect("a file");
+    let output = drom(&[file.to_str().expect("a name"), "--find-capacity", "p99<50ms"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("takes one URL"), "{said}");
 }
 
 #[test]

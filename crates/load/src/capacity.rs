@@ -34,7 +34,8 @@ pub struct Asked<'a> {
     pub plan: &'a Plan,
     /// All of them are to hold.
     pub conditions: &'a [Threshold],
-    pub arrivals: Arrivals,
+    /// Of Poisson arrivals; without it they are constant.
+    pub seed: Option<u64>,
     /// `None`: from what a closed loop reaches.
     pub start_rps: Option<f64>,
     pub min_rps: f64,
@@ -130,9 +131,9 @@ impl Server<'_> {
     fn attempt(&mut self, next: Try, number: u64) -> Result<Option<(Attempt, Outcome)>, Error> {
         let began_ns = monotonic_ns();
         let Try { rate_rps, duration } = next;
-        let arrivals = match self.asked.arrivals {
-            Arrivals::Poisson { seed } => Arrivals::Poisson { seed: seed.wrapping_add(number) },
-            Arrivals::Constant => Arrivals::Constant,
+        let arrivals = match self.asked.seed {
+            Some(seed) => Arrivals::Poisson { seed: seed.wrapping_add(number) },
+            None => Arrivals::Constant,
         };
         let pace = Pace { arrivals, stages: vec![Stage::steady(duration, rate_rps)] };
         let outcome = self.run(Stop::After(duration), Some(pace))?;

@@ -7,7 +7,7 @@
 use std::{sync::atomic::AtomicBool, time::Duration};
 
 use drom_load::{
-    Arrivals, Pace, Plan, Stop, Target, Threshold,
+    Pace, Plan, Stop, Target, Threshold,
     capacity::{Asked, Ended, find, judge},
     run,
 };
@@ -30,7 +30,7 @@ fn main() {
         let asked = Asked {
             plan: &plan,
             conditions: &conditions,
-            arrivals: Arrivals::Constant,
+            seed: None,
             start_rps: None,
             min_rps: 1.0,
             max_rps: 1e6,

@@ -9,7 +9,7 @@ mod text;
 use std::{io::IsTerminal, time::Duration};
 
 use drom_load::{
-    Arrivals, Latency, Outcome, Plan, Threshold,
+    Latency, Outcome, Plan, Threshold,
     capacity::{Asked, Attempt, Found, Verdict, Wall, find},
     client_limited, threshold,
 };
@@ -44,7 +44,9 @@ pub struct Capacity {
 }
 
 /// What says how to load, where the search does, and what is told of one load alone.
-const NOT_BESIDE: [&str; 10] = [
+const NOT_BESIDE: [&str; 12] = [
+    "urls",
+    "replay",
     "rate",
     "stages",
     "requests",
@@ -89,13 +91,13 @@ impl Capacity {
         &'a self,
         url: &'a str,
         plan: &'a Plan,
-        arrivals: Arrivals,
+        seed: Option<u64>,
         progress: How,
     ) -> Result<Told<'a>, Failure> {
         let asked = Asked {
             plan,
             conditions: &self.find_capacity,
-            arrivals,
+            seed,
             start_rps: self.capacity_start,
             min_rps: self.capacity_min,
             max_rps: self.capacity_max,

@@ -37,16 +37,11 @@ impl Written<'_> {
             }
             (Some(rps), None) => vec![Stage::steady(self.duration, rps)],
         };
-        Some(Pace { arrivals: self.spread.arrivals(self.seed), stages })
-    }
-}
-
-impl Spread {
-    pub fn arrivals(self, seed: u64) -> Arrivals {
-        match self {
-            Self::Constant => Arrivals::Constant,
-            Self::Poisson => Arrivals::Poisson { seed },
-        }
+        let arrivals = match self.spread {
+            Spread::Constant => Arrivals::Constant,
+            Spread::Poisson => Arrivals::Poisson { seed: self.seed },
+        };
+        Some(Pace { arrivals, stages })
     }
 }
 
