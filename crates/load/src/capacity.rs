@@ -84,7 +84,7 @@ pub fn find(
     tell: &mut dyn FnMut(&Attempt, &Outcome),
 ) -> Result<Found, Error> {
     let began_ns = monotonic_ns();
-    let mut server = Server { asked, stop, at_rest: None, quickest: None };
+    let mut server = Server { asked, stop, at_rest: None, quickest: None, told_ns: began_ns };
     server.at_rest = server.rest_p50()?;
     let closed_rps = server.closed_loop()?;
     server.come_to_rest()?;
@@ -95,7 +95,7 @@ pub fn find(
         max_rps: asked.max_rps,
         budget: asked.time,
     });
-    search.spend(since(began_ns));
+    search.spend(server.lap());
     let broken = server.try_all(&mut search, tell).err();
     let (took, interrupted) = (since(began_ns), stop.load(Relaxed));
     Ok(Found { capacity: search.found(), closed_rps, took, interrupted, broken })
@@ -109,9 +109,18 @@ struct Server<'a> {
     at_rest: Option<Duration>,
     /// The shortest median service time of the tries that held.
     quickest: Option<Duration>,
+    /// Until when the search has been told what was spent.
+    told_ns: u64,
 }
 
 impl Server<'_> {
+    /// Since the last time, thinking included.
+    fn lap(&mut self) -> Duration {
+        let lap = since(self.told_ns);
+        self.told_ns = monotonic_ns();
+        lap
+    }
+
     fn try_all(
         &mut self,
         search: &mut Search,
@@ -129,7 +138,6 @@ impl Server<'_> {
 
     /// `None`: stopped.
     fn attempt(&mut self, next: Try, number: u64) -> Result<Option<(Attempt, Outcome)>, Error> {
-        let began_ns = monotonic_ns();
         let Try { rate_rps, duration } = next;
         let arrivals = match self.asked.seed {
             Some(seed) => Arrivals::Poisson { seed: seed.wrapping_add(number) },
@@ -147,7 +155,7 @@ impl Server<'_> {
         }
         // What held leaves no queue behind.
         let came_to_rest = held || self.come_to_rest()?;
-        let tried = Tried { rate_rps, duration, took: since(began_ns), ended: seen.ended };
+        let tried = Tried { rate_rps, duration, took: self.lap(), ended: seen.ended };
         Ok(Some((Attempt { tried, seen, came_to_rest }, outcome)))
     }
 

@@ -25,7 +25,7 @@ pub struct Limit {
 /// Of the grid of places, and how far it goes beyond the trials.
 const STEP: f64 = 0.002;
 const BEYOND: f64 = 0.3;
-const PLACES_MAX: usize = 4_000;
+const PLACES_MAX: usize = 1_000;
 /// The widths of the curve, each as likely as any other: from a step to a quarter.
 const WIDTHS: [f64; 8] = [0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256];
 /// How often a trial fails whatever the place is, and how likely that is.
