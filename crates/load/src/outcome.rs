@@ -17,6 +17,10 @@ pub enum ErrorKind {
     /// The TLS handshake, or what came after it.
     Tls,
     Timeout,
+    /// No connection within the time for that.
+    ConnectTimeout,
+    /// Not a byte of the answer within the time for that.
+    FirstByteTimeout,
     /// Closed or reset before the answer was complete.
     Closed,
     /// Not HTTP, or ambiguous framing.
@@ -28,10 +32,12 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Connect,
         Self::Tls,
         Self::Timeout,
+        Self::ConnectTimeout,
+        Self::FirstByteTimeout,
         Self::Closed,
         Self::Protocol,
         Self::BadBody,
@@ -46,6 +52,8 @@ impl ErrorKind {
             Self::Connect => "no connection: refused, unreachable or out of ports",
             Self::Tls => "the TLS handshake failed",
             Self::Timeout => "no whole answer within the timeout",
+            Self::ConnectTimeout => "no connection within the connect timeout",
+            Self::FirstByteTimeout => "not a byte of the answer within the first-byte timeout",
             Self::Closed => "the server closed the connection before the answer was whole",
             Self::Protocol => "what came is not HTTP, or not in the version that was asked for",
             Self::BadBody => "another body than was expected",
@@ -61,6 +69,8 @@ impl ErrorKind {
             Self::Connect => "connect",
             Self::Tls => "tls",
             Self::Timeout => "timeout",
+            Self::ConnectTimeout => "connect_timeout",
+            Self::FirstByteTimeout => "first_byte_timeout",
             Self::Closed => "closed",
             Self::Protocol => "protocol",
             Self::BadBody => "bad_body",

@@ -92,6 +92,18 @@ pub struct Args {
     /// Longest wait for a whole answer, connect included
     #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "TIME")]
     timeout: Duration,
+    /// Longest wait for a connection, TLS included
+    #[arg(long, value_parser = duration::parse, value_name = "TIME")]
+    connect_timeout: Option<Duration>,
+    /// Longest wait from the write of a request to the first byte of its answer
+    #[arg(long, value_parser = duration::parse, value_name = "TIME")]
+    first_byte_timeout: Option<Duration>,
+    /// Read answers so slowly: bytes a second and connection; e.g. 4200, 64k
+    #[arg(long, value_parser = count::parse::<u64>, value_name = "BYTES/S")]
+    throttle: Option<u64>,
+    /// How client threads hear of their sockets
+    #[arg(long, value_enum, default_value = "epoll", value_name = "WHICH")]
+    engine: Engine,
     /// Load so long before measuring; what ends in it is counted apart
     #[arg(long, default_value = "0s", value_parser = duration::parse, value_name = "TIME")]
     warmup: Duration,
@@ -108,6 +120,25 @@ impl Args {
     fn what(&self) -> &str {
         let list = self.users.urls.as_ref().and_then(|path| path.to_str());
         self.url.as_deref().or(list).unwrap_or_default()
+    }
+}
+
+/// How client threads hear of their sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Engine {
+    /// A call for each read and each write
+    Epoll,
+    /// One call a round for all connections; Linux 6.1 and up, where it is allowed
+    #[value(name = "io_uring", alias = "uring")]
+    IoUring,
+}
+
+impl From<Engine> for drom_load::Engine {
+    fn from(engine: Engine) -> Self {
+        match engine {
+            Engine::Epoll => Self::Epoll,
+            Engine::IoUring => Self::IoUring,
+        }
     }
 }
 
@@ -220,6 +251,10 @@ fn around(args: &Args, target: Target) -> Plan {
         pace,
         warmup: args.warmup,
         timeout: args.timeout,
+        connect_timeout: args.connect_timeout,
+        first_byte_timeout: args.first_byte_timeout,
+        throttle: args.throttle,
+        engine: args.engine.into(),
         ..Plan::get(target)
     })
 }
