@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use loading::{document, drom};
+use loading::{document, drom, server};
 
 /// Heads of the requests that a server has read, and where they came from.
 type Seen = Arc<Mutex<Vec<(String, String)>>>;
@@ -161,7 +161,7 @@ fn a_connection_that_does_not_come_is_waited_for_as_long_as_asked() {
 
 #[test]
 fn a_slow_reader_takes_its_time() {
-    let (_server, url) = loading::server();
+    let (_server, url) = server();
     let output = drom(&[&url, "-c", "1", "-n", "20", "--throttle", "4k", "--json"]);
     let told = document(&output);
     let (seconds, bytes) = (told["duration_s"].as_f64(), told["requests"]["ok"].as_f64());
