@@ -4,6 +4,7 @@
 //! tests and fuzzing: [`protocol`].
 
 mod answer;
+pub mod capacity;
 mod chunked;
 mod connection;
 mod error;

@@ -2,6 +2,7 @@
 //!
 //! How to load is `drom-load`'s business; how a result looks is in the files beside this one.
 
+mod capacity;
 pub(crate) mod checks;
 pub(super) mod count;
 mod csv;
@@ -145,6 +146,8 @@ pub struct Args {
     #[arg(help_heading = transport::HEADING)]
     engine: Engine,
     #[command(flatten)]
+    capacity: capacity::Capacity,
+    #[command(flatten)]
     output: output::Output,
     #[command(flatten)]
     export: export::Flags,
@@ -193,7 +196,8 @@ Examples:
   drom load shop.toml -c 500 --rate 20 -d 1m              20 users come each second
   drom load http://127.0.0.1:8080 --urls list.txt         the URLs of a list in turn
   drom load http://127.0.0.1:8080 --replay access.log --speed 2
-  drom load http://127.0.0.1:8080/ --threshold 'p99<250ms' --threshold 'failed<0.1%'";
+  drom load http://127.0.0.1:8080/ --threshold 'p99<250ms' --threshold 'failed<0.1%'
+  drom load http://127.0.0.1:8080/ -c 64 --find-capacity 'p99<50ms,failed<0.1%'";
 
 fn after_help() -> String {
     let help = exit::help("load", &format!("{}\n\n{EXAMPLES}", threshold::help()));
@@ -201,8 +205,13 @@ fn after_help() -> String {
 }
 
 pub fn run(args: &Args) -> Exit {
-    match measure(args) {
-        Ok((plan, outcome)) => report(args, &plan, &outcome),
+    let exit = if args.capacity.is_asked() {
+        search(args)
+    } else {
+        measure(args).map(|(plan, outcome)| report(args, &plan, &outcome))
+    };
+    match exit {
+        Ok(exit) => exit,
         Err(Failure { message, exit }) => {
             say::line(format!("drom load: {message}"));
             exit
@@ -237,6 +246,21 @@ fn measure(args: &Args) -> Result<(Plan, Outcome), Failure> {
     let outcome = outcome?;
     export.end(&outcome);
     Ok((plan, outcome))
+}
+
+fn search(args: &Args) -> Result<Exit, Failure> {
+    let usage = |message| Failure { message, exit: Exit::Usage };
+    args.output.check().map_err(usage)?;
+    let plan = plan(args)?;
+    if plan.scene.is_some() {
+        return Err(usage("--find-capacity takes one URL: no scenario, list or log".to_owned()));
+    }
+    let seed = (args.arrivals == pace::Spread::Poisson).then(|| seed(args));
+    let told = args.capacity.search(args.what(), &plan, seed, args.output.progress())?;
+    match args.output.tell_search(&told) {
+        Ok(()) => Ok(told.exit()),
+        Err(message) => Err(Failure { message, exit: Exit::Failed }),
+    }
 }
 
 fn plan(args: &Args) -> Result<Plan, Failure> {

@@ -23,15 +23,20 @@ impl Paint {
         Self(!refused && std::io::stdout().is_terminal())
     }
 
+    /// No colours.
+    pub fn none() -> Self {
+        Self(false)
+    }
+
     fn dress(self, code: &str, text: &str) -> String {
         if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    fn bold(self, text: &str) -> String {
+    pub fn bold(self, text: &str) -> String {
         self.dress("1", text)
     }
 
-    fn dim(self, text: &str) -> String {
+    pub fn dim(self, text: &str) -> String {
         self.dress("2", text)
     }
 
@@ -41,11 +46,22 @@ impl Paint {
     }
 
     fn state(self, state: State) -> String {
-        match state {
-            State::Ok => self.dress("32", "ok  "),
-            State::Warning => self.dress("33", "warn"),
-            State::Failed => self.dress("1;31", "FAIL"),
-        }
+        let word = match state {
+            State::Ok => "ok  ",
+            State::Warning => "warn",
+            State::Failed => "FAIL",
+        };
+        self.dress_state(state, word)
+    }
+
+    /// A word in the colour of a state.
+    pub fn dress_state(self, state: State, word: &str) -> String {
+        let code = match state {
+            State::Ok => "32",
+            State::Warning => "33",
+            State::Failed => "1;31",
+        };
+        self.dress(code, word)
     }
 }
 
@@ -129,7 +145,8 @@ fn under(text: &str, width: Option<usize>) -> Vec<String> {
     lines
 }
 
-fn row(paint: Paint, title: &str, text: &str) -> String {
+/// A line with its title.
+pub fn row(paint: Paint, title: &str, text: &str) -> String {
     paint.bold(&format!("{title:<TITLE_WIDTH$}")) + text
 }
 
