@@ -272,6 +272,9 @@ impl Inner {
                 }
                 _ => self.buffers.give_back(buffer),
             }
+            if slot.is_gone {
+                slot.refuse_rest();
+            }
         }
         match result {
             0 => slot.is_at_end = true,
@@ -376,6 +379,9 @@ impl Inner {
     fn drop_stream(&mut self, at: usize) {
         let slot = &mut self.slots[at];
         slot.is_gone = true;
+        if !slot.arrived.is_empty() {
+            slot.refuse_rest();
+        }
         for piece in std::mem::take(&mut slot.arrived) {
             self.buffers.give_back(piece.buffer);
         }
@@ -411,6 +417,17 @@ impl Drop for Inner {
     /// What was written goes out: it is counted as sent.
     fn drop(&mut self) {
         let _ = self.ring.submit();
+    }
+}
+
+impl Slot {
+    /// Bytes that nobody has read make a reset of a close: so does the kernel with those that it
+    /// still has, and a server would take an answer for taken otherwise.
+    fn refuse_rest(&self) {
+        if let Some(socket) = &self.socket {
+            // A socket that has failed needs no reset.
+            let _ = socket.set_linger(Some(Duration::ZERO));
+        }
     }
 }
 
