@@ -17,6 +17,7 @@ use crate::{
     connection::{Connection, Phase, to_ns},
     error::Error,
     exchange::{Exchange, Record},
+    held::Lay,
     http2::Template,
     open::{Due, Open},
     outcome::{BadBody, ErrorKind},
@@ -57,6 +58,8 @@ pub struct Lane<'a, W> {
     pub now_ns: u64,
     /// Why the run as a whole cannot go on.
     pub fatal: Option<Error>,
+    /// How long what is read has lain there, where somebody wants to know.
+    pub lay: Lay,
     template: Template,
     is_head: bool,
     /// A request has failed in the way that ends the run.
@@ -91,6 +94,7 @@ impl<'a, W: World> Lane<'a, W> {
             resting: Vec::new(),
             records: Vec::new(),
             fatal: None,
+            lay: Lay::default(),
             template: request::template(plan),
             is_head: plan.method == "HEAD",
             has_ended: false,

@@ -10,6 +10,7 @@ mod error;
 mod exchange;
 mod fault;
 mod head;
+mod held;
 mod http2;
 mod lane;
 mod null_server;
@@ -25,6 +26,7 @@ mod schedule;
 #[cfg(test)]
 mod sim;
 mod socket;
+mod stamp;
 mod tally;
 pub mod threshold;
 mod timeline;
@@ -37,6 +39,7 @@ mod world;
 pub use connection::body_hash;
 pub use error::Error;
 pub use exchange::{Exchange, Record};
+pub use held::{Account, Accounts};
 pub use null_server::{NullServer, measure_ceiling, null_server};
 pub use open::OpenTally;
 pub use outcome::{BadBody, ErrorKind, Latency, Outcome};
@@ -46,7 +49,7 @@ pub use schedule::{Arrivals, Stage};
 pub use threshold::{Judged, Threshold, ThresholdError};
 pub use timeline::Interval;
 pub use tls::{Security, TlsFacts, TlsVersion, Trust};
-pub use verdict::{Verdict as ClientVerdict, client_limited};
+pub use verdict::{Cause, Verdict as ClientVerdict, client_limited};
 
 /// The sans-I/O protocol core: bytes in, events out.
 pub mod protocol {

@@ -259,6 +259,7 @@ fn add_up(plan: &Plan, mut reports: Vec<Report>, timeline: Timeline) -> Outcome 
         outcome.thread_cpu.push(report.cpu.cpu);
         outcome.thread_idle_spin.push(Duration::from_nanos(report.looked_ns));
         outcome.thread_run_delay.extend(report.cpu.run_delay);
+        outcome.accounts.push(report.accounts);
         outcome.duration = outcome.duration.max(Duration::from_nanos(report.window_ns));
         let places = report.answers_per_connection.len() as u64 * u64::from(plan.depth);
         outcome.connection_time += Duration::from_nanos(report.span_ns * places);

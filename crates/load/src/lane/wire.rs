@@ -18,6 +18,8 @@ use crate::{
 const SEGMENT_BYTES: usize = 1_200;
 /// So much more of a body is thrown away without being looked at, where nobody wants it.
 const SKIP_BYTES_MIN: u64 = 16 * 1024;
+/// Where connections are many and short, so few of them have stamps.
+const STAMPED_EACH: usize = 8;
 /// Most heads are shorter.
 const HEAD_ROOM: usize = 1_024;
 
@@ -31,6 +33,7 @@ pub fn route(plan: &Plan, request: &[u8]) -> Result<Route, Error> {
         security: security.transpose()?,
         sources: plan.sources.clone(),
         one_segment,
+        stamped_each: if plan.keepalive { 1 } else { STAMPED_EACH },
         buffer_bytes: plan.buffer_bytes,
     })
 }
@@ -253,7 +256,12 @@ impl<W: World> Lane<'_, W> {
             }
             let room = self.room(connection, buffer.len());
             let Some(stream) = &mut connection.stream else { return };
-            match stream.read(&mut buffer[..room]) {
+            let got = if self.lay.is_wanted {
+                self.lay.read(stream, &mut buffer[..room], || self.world.now_ns())
+            } else {
+                stream.read(&mut buffer[..room])
+            };
+            match got {
                 Ok(0) => return self.closed(connection),
                 Ok(length) => {
                     let is_drained = stream.is_drained_by_short_reads() && length < room;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use drom_load::{Arrivals, Latency, OpenTally, Outcome, Plan, client_limited};
+use drom_load::{Arrivals, Cause, Latency, OpenTally, Outcome, Plan, client_limited};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -81,6 +81,19 @@ pub struct Latencies {
 struct Client {
     cpu_us_per_request: f64,
     limited: bool,
+    /// What it lacked, when it was the limit.
+    cause: Option<Cause>,
+    /// Of the busiest thread, shares of the window.
+    work_share: f64,
+    starved_share: f64,
+    late_share: f64,
+    /// Of the thread with the most: share of its requests' time that the client held itself.
+    held_share: f64,
+    late_max_us: f64,
+    limited_seconds: u32,
+    worst_at_s: Option<f64>,
+    /// Of the machine.
+    steal_share: Option<f64>,
 }
 
 pub fn render(told: &Told<'_>) -> String {
@@ -123,13 +136,27 @@ fn document<'a>(told: &'a Told<'_>) -> Document<'a> {
         open: outcome.open.as_ref().map(|tally| open(plan, outcome, tally)),
         status: &outcome.status,
         errors,
-        client: Client {
-            cpu_us_per_request: outcome.cpu_us_per_request(),
-            limited: client_limited(outcome, None).limited,
-        },
+        client: client(outcome),
         checks: &told.checks,
         thresholds: &told.goals,
         series: series::seconds(told),
+    }
+}
+
+fn client(outcome: &Outcome) -> Client {
+    let verdict = client_limited(outcome, None);
+    Client {
+        cpu_us_per_request: outcome.cpu_us_per_request(),
+        limited: verdict.limited,
+        cause: verdict.cause,
+        work_share: verdict.busy_share,
+        starved_share: verdict.starved_share,
+        late_share: verdict.late_share,
+        held_share: verdict.held_share,
+        late_max_us: verdict.late_max.as_secs_f64() * 1e6,
+        limited_seconds: verdict.spoiled,
+        worst_at_s: verdict.worst_at.map(|at| at.as_secs_f64()),
+        steal_share: outcome.steal_share,
     }
 }
 

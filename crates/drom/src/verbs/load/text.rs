@@ -95,12 +95,15 @@ fn checks(checks: &[Check], paint: Paint, width: Option<usize>) -> Vec<String> {
 
 const TITLE_WIDTH: usize = 12;
 const CHECK_WIDTH: usize = 12;
+/// Where nobody has a terminal.
+const FILE_WIDTH: usize = 100;
 /// Columns before the words of a check: title, state, name.
 const EVIDENCE_AT: usize = TITLE_WIDTH + 5 + CHECK_WIDTH + 1;
 
 /// The first line goes behind the check's name, the others under it.
 fn evidence(text: &str, width: Option<usize>) -> Vec<String> {
-    let room = width.map_or(usize::MAX, |width| width.saturating_sub(EVIDENCE_AT).max(20));
+    let width = width.unwrap_or(FILE_WIDTH);
+    let room = width.saturating_sub(EVIDENCE_AT).max(20);
     let mut lines = drom_report::broken(text, room, room);
     let under = " ".repeat(EVIDENCE_AT - TITLE_WIDTH);
     lines.iter_mut().skip(1).for_each(|line| line.insert_str(0, &under));
