@@ -15,6 +15,7 @@ use crate::{
     connection::to_ns,
     error::Error,
     lane,
+    limits::{Limits, check_ports, descriptors},
     outcome::{ErrorKind, Latency, Outcome},
     pace::{self, Mark},
     plan::{Plan, Stop, Version},
@@ -27,8 +28,6 @@ use crate::{
 };
 
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// Descriptors beside the connections: standard streams, epoll, files of the caller.
-const DESCRIPTORS_BESIDE: u64 = 64;
 
 /// How a run comes on.
 #[derive(Clone, Debug)]
@@ -68,6 +67,8 @@ pub fn run(
     let route = lane::route(plan, &request)?;
     let connections = plan.connections_used();
     ensure_descriptors(descriptors(connections))?;
+    check_ports(plan)?;
+    let limits = Limits::before(plan);
     let threads = plan.threads.min(connections);
     let (abort, start_ns) = (AtomicBool::new(false), monotonic_ns());
     let lives: Vec<Live> = (0..threads).map(|_| Live::default()).collect();
@@ -109,7 +110,8 @@ pub fn run(
         Ok::<_, Error>((reports, timeline))
     })?;
     let opened = Some(wall_at(open_ns));
-    Ok(Outcome { opened, ..add_up(plan, reports, timeline) })
+    let limits = Some(limits.after());
+    Ok(Outcome { opened, limits, ..add_up(plan, reports, timeline) })
 }
 
 type Handle<'scope> = ScopedJoinHandle<'scope, Result<Report, Error>>;
@@ -117,10 +119,6 @@ type Handle<'scope> = ScopedJoinHandle<'scope, Result<Report, Error>>;
 /// Whether the system allows so many connections at once; nothing is opened for it.
 pub fn check_connections(connections: u32) -> Result<(), Error> {
     check_descriptors(descriptors(connections)).map(drop)
-}
-
-fn descriptors(connections: u32) -> u64 {
-    u64::from(connections) + DESCRIPTORS_BESIDE
 }
 
 /// The sender of slices goes away with the thread, however that ends: the coordinator needs no

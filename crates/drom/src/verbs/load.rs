@@ -10,6 +10,7 @@ mod export;
 mod html;
 mod interrupt;
 mod json;
+mod kernel;
 mod metrics;
 mod output;
 mod pace;

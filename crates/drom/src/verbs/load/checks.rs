@@ -21,6 +21,8 @@ pub enum State {
     Ok,
     /// Worth knowing; the numbers stand.
     Warning,
+    /// Nobody can tell: what it needs cannot be read.
+    Unknown,
     /// The numbers are doubtful.
     Failed,
 }
@@ -49,7 +51,7 @@ pub fn all(plan: &Plan, outcome: &Outcome) -> Vec<Check> {
         Some(client(outcome)),
         steal(outcome),
     ];
-    checks.into_iter().flatten().collect()
+    checks.into_iter().flatten().chain(super::kernel::checks(plan, outcome)).collect()
 }
 
 fn check(name: &'static str, good: bool, otherwise: State, evidence: String) -> Check {

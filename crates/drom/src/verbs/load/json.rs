@@ -28,6 +28,7 @@ struct Document<'a> {
     status: &'a BTreeMap<u16, u64>,
     errors: BTreeMap<&'static str, u64>,
     client: Client,
+    kernel: Kernel,
     checks: &'a [Check],
     thresholds: &'a [Goal],
     series: Vec<Second>,
@@ -96,6 +97,20 @@ struct Client {
     steal_share: Option<f64>,
 }
 
+/// Of the network namespace from begin to end; null is not known.
+#[derive(Serialize)]
+struct Kernel {
+    retransmits: Option<u64>,
+    timeouts: Option<u64>,
+    listen_overflows: Option<u64>,
+    listen_drops: Option<u64>,
+    is_server_local: Option<bool>,
+    ports: Option<u64>,
+    connections_made: u64,
+    descriptors: Option<u64>,
+    descriptors_max: Option<u64>,
+}
+
 pub fn render(told: &Told<'_>) -> String {
     let text = serde_json::to_string_pretty(&document(told));
     text.expect("numbers and strings always have a JSON form") + "\n"
@@ -137,6 +152,7 @@ fn document<'a>(told: &'a Told<'_>) -> Document<'a> {
         status: &outcome.status,
         errors,
         client: client(outcome),
+        kernel: kernel(outcome),
         checks: &told.checks,
         thresholds: &told.goals,
         series: series::seconds(told),
@@ -157,6 +173,22 @@ fn client(outcome: &Outcome) -> Client {
         limited_seconds: verdict.spoiled,
         worst_at_s: verdict.worst_at.map(|at| at.as_secs_f64()),
         steal_share: outcome.steal_share,
+    }
+}
+
+fn kernel(outcome: &Outcome) -> Kernel {
+    let limits = outcome.limits.as_ref();
+    let network = limits.map(|limits| limits.network).unwrap_or_default();
+    Kernel {
+        retransmits: network.retransmits,
+        timeouts: network.timeouts,
+        listen_overflows: network.listen_overflows,
+        listen_drops: network.listen_drops,
+        is_server_local: limits.map(|limits| limits.is_local),
+        ports: limits.and_then(|limits| limits.ports),
+        connections_made: u64::from(outcome.connected) + outcome.reconnects,
+        descriptors: limits.map(|limits| limits.descriptors),
+        descriptors_max: limits.and_then(|limits| limits.descriptors_max),
     }
 }
 

@@ -38,6 +38,7 @@ impl Paint {
         match state {
             State::Ok => self.dress("32", "ok  "),
             State::Warning => self.dress("33", "warn"),
+            State::Unknown => self.dress("33", "?   "),
             State::Failed => self.dress("1;31", "FAIL"),
         }
     }
