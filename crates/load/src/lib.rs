@@ -24,6 +24,7 @@ mod poll;
 mod request;
 mod run;
 mod schedule;
+mod self_test;
 #[cfg(test)]
 mod sim;
 mod socket;
@@ -49,6 +50,7 @@ pub use outcome::{BadBody, ErrorKind, Latency, Outcome};
 pub use plan::{Address, ExpectedBody, Pace, Plan, Stop, Target, Version};
 pub use run::{Progress, SoFar, check_connections, run};
 pub use schedule::{Arrivals, Stage};
+pub use self_test::{SelfTest, self_test};
 pub use threshold::{Judged, Threshold, ThresholdError};
 pub use timeline::Interval;
 pub use tls::{Security, TlsFacts, TlsVersion, Trust};

@@ -3,12 +3,13 @@
 //! `cargo run --release -p drom-testkit --example verdicts`, with at least two cores. Asked for:
 //! 95 % of the planted ones named, at most 2 % of the clean ones.
 //!
-//! Each case waits for a moment in which the machine does nothing else, for some seconds at most. A
-//! clean case is clean only when the machine left the client its CPU: one in which others took
-//! more of it than `support` allows is done again, up to [`TRIES`] times, and told apart when it
-//! never was. Beside each case stands what the machine did: the share of the client's core that
-//! went to others, and steal. Where the server's rate is known, so is what the client lost of it.
-//! A case that may not be planted here (control groups want a right) is left out and told of.
+//! A clean case is clean only when the machine left the client its CPU. Where it may, such a case
+//! runs client and server before all else (SCHED_FIFO): whatever the machine does takes nothing from
+//! them. Those with hogs in them wait for a moment of quiet instead, and are done again, up to
+//! [`TRIES`] times, when others took more than `support` allows or the hypervisor stole; what never
+//! was clean is told apart. Beside each case stands what the machine did: the share of the client's
+//! core that went to others, and steal. Where the server's rate is known, so is what the client lost
+//! of it. A case that may not be planted here (control groups want a right) is left out and told of.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -32,7 +33,6 @@ fn main() {
     let (mut planted, mut clean, mut tries) = (Sum::default(), Sum::default(), 0);
     for case in support::cases().iter().filter(|case| case.name.contains(&wanted)) {
         let sum = if case.limited { &mut planted } else { &mut clean };
-        support::wait_for_quiet(PATIENCE);
         let mut seen = case.run();
         for _ in 1..TRIES {
             if case.limited || seen.as_ref().is_none_or(support::Seen::is_undisturbed) {

@@ -16,6 +16,7 @@ mod output;
 mod pace;
 mod progress;
 mod request;
+mod self_test;
 mod series;
 mod text;
 mod told;
@@ -41,7 +42,8 @@ use told::Told;
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// What to load, e.g. http://127.0.0.1:8080/hello
-    url: String,
+    #[arg(required_unless_present = "self_test")]
+    url: Option<String>,
     /// Connections, each with one request at a time
     #[arg(short, long, default_value = "10", value_parser = count::parse::<u32>, value_name = "N")]
     #[arg(allow_hyphen_values = true)]
@@ -65,6 +67,9 @@ pub struct Args {
     #[arg(long, value_parser = pace::stage, value_name = "TIME:RPS,...", value_delimiter = ',')]
     #[arg(conflicts_with_all = ["duration", "requests"])]
     stages: Vec<Stage>,
+    /// Measure this machine's ceiling against a built-in server that does nothing
+    #[arg(long, conflicts_with_all = ["url", "requests", "rate", "stages", "warmup", "threshold"])]
+    self_test: bool,
     /// How requests of a rate lie in time
     #[arg(long, value_enum, default_value = "constant", value_name = "HOW")]
     arrivals: pace::Spread,
@@ -104,6 +109,7 @@ Examples:
   drom load http://127.0.0.1:8080/ -c 200 --stages 30s:0-500,2m:500 --arrivals poisson
   drom load http://127.0.0.1:8080/form --data 'name=Ann'
   drom load http://127.0.0.1:8080/ --threshold 'p99<250ms' --threshold 'failed<0.1%'
+  drom load --self-test -c 32                       what this machine can send at most
 
 Exit status: 0 measured; 1 could not be measured (no server, or no answer at all); 2 wrong flags or
 URL; 3 measured, but the client was the limit; 6 measured, but another self-check failed; 9
@@ -111,11 +117,30 @@ measured, and a threshold was not met; 130 stopped by Ctrl-C, what was measured 
 Every figure is defined in docs/load.md.";
 
 pub fn run(args: &Args) -> Exit {
+    if args.self_test {
+        return self_test::run(&args.self_test());
+    }
     match measure(args) {
         Ok((plan, outcome)) => report(args, &plan, &outcome),
         Err(Failure { message, exit }) => {
             say::line(format!("drom load: {message}"));
             exit
+        }
+    }
+}
+
+impl Args {
+    fn url(&self) -> &str {
+        self.url.as_deref().unwrap_or_default()
+    }
+
+    fn self_test(&self) -> self_test::Wanted {
+        self_test::Wanted {
+            connections: self.connections,
+            threads: self.threads,
+            keepalive: !self.transport.no_keepalive,
+            duration: self.duration.unwrap_or(Duration::from_secs(4)),
+            json: self.output.json,
         }
     }
 }
@@ -164,7 +189,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         pace,
         warmup: args.warmup,
         timeout: args.timeout,
-        ..Plan::get(args.transport.target(&args.url)?)
+        ..Plan::get(args.transport.target(args.url())?)
     };
     Ok(args.transport.apply(args.request.apply(plan)?))
 }
@@ -195,7 +220,7 @@ pub fn watch_interrupts() -> &'static AtomicBool {
 
 fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Exit {
     let told = Told {
-        url: &args.url,
+        url: args.url(),
         plan,
         outcome,
         checks: checks::all(plan, outcome),

@@ -56,12 +56,15 @@ pub struct Seen {
     /// machine did itself.
     pub foreign_share: f64,
     pub steal_share: f64,
+    /// Client and server went before all that others wanted.
+    pub is_first: bool,
 }
 
 impl Seen {
     /// The machine took no CPU from the client that the case did not.
     pub fn is_undisturbed(&self) -> bool {
-        self.foreign_share < FOREIGN_SHARE_MAX && self.steal_share < STEAL_SHARE_MAX
+        let has_cpu = self.is_first || self.foreign_share < FOREIGN_SHARE_MAX;
+        has_cpu && self.steal_share < STEAL_SHARE_MAX
     }
 }
 
@@ -277,7 +280,13 @@ impl Case {
         let (own, other) = (all[0], all[all.len() - 1]);
         let server_core = if self.is_shared { own } else { other };
         let pin = |cores: &[usize]| pin_current_thread(cores).expect("the cores may be used");
+        let hog = |core, share| Hog::start(core, share).expect("a thread");
+        let (count, share) = self.client_hogs;
+        let mut hogs: Vec<Hog> = (0..count).map(|_| hog(own, share)).collect();
+        hogs.extend((0..self.server_hogs).map(|_| hog(other, 1.0)));
         pin(&[server_core]);
+        // Whatever else the machine does, a clean case is clean.
+        let is_first = !self.limited && count == 0 && self.server_hogs == 0 && go_first(true);
         let (mut kit, mut null, mut process) = (None, None, None);
         let address = match &self.served {
             Served::Null => null.insert(null_server().expect("a server")).address(),
@@ -289,10 +298,6 @@ impl Case {
                 kit.insert(server.expect("a server")).address()
             }
         };
-        let hog = |core, share| Hog::start(core, share).expect("a thread");
-        let (count, share) = self.client_hogs;
-        let mut hogs: Vec<Hog> = (0..count).map(|_| hog(own, share)).collect();
-        hogs.extend((0..self.server_hogs).map(|_| hog(other, 1.0)));
         let quota = self.quota.map(Quota::start).transpose().ok()?;
         pin(&[own]);
         let before = core_ticks(own);
@@ -300,10 +305,13 @@ impl Case {
         let after = core_ticks(own);
         drop(quota);
         pin(&all);
+        if is_first {
+            go_first(false);
+        }
         let lost_share = self.ideal_rps.map(|ideal| 1.0 - outcome.rate_rps() / ideal);
         let (foreign_share, steal_share) = self.besides(&outcome, before, after);
         let verdict = client_limited(&outcome, None);
-        Some(Seen { verdict, lost_share, foreign_share, steal_share })
+        Some(Seen { verdict, lost_share, foreign_share, steal_share, is_first })
     }
 
     /// A thread of its own is as nice as the case wants, and those that it starts.
@@ -448,6 +456,16 @@ impl Case {
         self.name += &format!(", {} of {} ms", pause.as_millis(), (work + pause).as_millis());
         self
     }
+}
+
+/// The calling thread, and those that it starts, go before all threads without such a rank, or go
+/// like others again; whether that is allowed.
+fn go_first(first: bool) -> bool {
+    let (policy, sched_priority) =
+        if first { (libc::SCHED_FIFO, 1) } else { (libc::SCHED_OTHER, 0) };
+    let rank = libc::sched_param { sched_priority };
+    // SAFETY: the parameter lives through the call; 0 is the calling thread.
+    unsafe { libc::sched_setscheduler(0, policy, &raw const rank) == 0 }
 }
 
 /// All, busy and stolen ticks of a core since boot (proc_stat(5)).

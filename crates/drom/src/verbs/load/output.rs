@@ -15,7 +15,7 @@ use crate::{say, verbs::report};
 pub struct Output {
     /// Print the result as JSON
     #[arg(long)]
-    json: bool,
+    pub json: bool,
     /// Write the result as a line of CSV with a header; - is stdout, in place of the text
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,

@@ -20,7 +20,7 @@ pub struct Transport {
     keepalive: bool,
     /// A connection for each request
     #[arg(long)]
-    no_keepalive: bool,
+    pub no_keepalive: bool,
     /// Close a connection after so many answers
     #[arg(long, value_parser = count::parse::<u64>, value_name = "N")]
     #[arg(allow_hyphen_values = true)]
