@@ -23,7 +23,8 @@ pub enum Exit {
     WrongAnswers = 7,
     /// `drom compare`: a variant did not answer at all in some slice: no claim about it either.
     NoAnswer = 8,
-    /// `drom load --threshold`: measured, and something was not reached.
+    /// `drom load --threshold`: measured, and something was not reached. `drom check`: a check
+    /// failed.
     Missed = 9,
     /// Stopped by Ctrl-C; what was measured so far was printed.
     Interrupted = 130,

@@ -21,6 +21,7 @@ struct Command {
 enum Verb {
     Serve(verbs::serve::Args),
     Load(Box<verbs::load::Args>),
+    Check(Box<verbs::check::Args>),
     Record(Box<verbs::record::Args>),
     Compare(verbs::compare::Args),
     Report(verbs::report::Args),
@@ -34,7 +35,7 @@ const EXIT_CODES: &str = "\
 Exit status: 0 done; 1 failed; 2 wrong flags, plan or configuration; 3 measured, but the client was
 the limit; 4 worse and 5 inconclusive (compare --gate); 6 measured, but a self-check makes the
 numbers doubtful; 7 a variant answered wrongly, 8 one did not answer (compare); 9 a threshold was
-not met (load --threshold); 130 stopped by Ctrl-C.";
+not met (load --threshold) or a check failed (check); 130 stopped by Ctrl-C.";
 
 fn main() -> ExitCode {
     if let Some(ended) = old_tool() {
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
     match command.verb {
         Verb::Serve(args) => verbs::serve::run(args).into(),
         Verb::Load(args) => verbs::load::run(&args).into(),
+        Verb::Check(args) => verbs::check::run(&args).into(),
         Verb::Record(args) => verbs::record::run(&args).into(),
         Verb::Compare(args) => verbs::compare::run(args).into(),
         Verb::Report(args) => verbs::report::run(args).into(),

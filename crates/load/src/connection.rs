@@ -42,12 +42,13 @@ pub struct Connection<Stream> {
     pub answer: Answer,
     /// While it speaks HTTP/2.
     pub http2: Option<Box<Http2>>,
-    pub status: u16,
     pub body: BodySum,
     /// Requests under way, in the order of their answers.
     pub flights: VecDeque<Exchange>,
     /// So many of them, the last ones, are not written.
     pub pending: usize,
+    /// The request of a user, where users ask; for HTTP/2 it is written from its fields.
+    pub request: Vec<u8>,
     /// Bytes of the pending ones that are written all the same.
     pub written: usize,
     /// Places for requests that wait in an open loop's queue.
@@ -72,10 +73,10 @@ impl<Stream> Connection<Stream> {
             phase: Phase::Resting { until_ns: now_ns },
             answer: Answer::default(),
             http2: None,
-            status: 0,
             body: BodySum::default(),
             flights: VecDeque::new(),
             pending: 0,
+            request: Vec::new(),
             written: 0,
             waiting: 0,
             connect_ns: now_ns,

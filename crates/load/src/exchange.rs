@@ -22,9 +22,12 @@ pub struct Exchange {
     /// Of the answer so far: all bytes, and those of its body without the transfer coding.
     pub wire_bytes: u64,
     pub body_bytes: u64,
-    /// In HTTP/2: its stream, the status of its answer (0 before), and the length that was told.
-    pub stream: u32,
+    /// Of its answer; 0 before that has come.
     pub status: u16,
+    /// In HTTP/2: its stream, and the length that was told.
+    pub stream: u32,
+    /// Whose it is, where users of a scenario ask.
+    pub user: u32,
     pub length: Option<u64>,
 }
 
@@ -40,6 +43,7 @@ impl Exchange {
             wire_bytes: 0,
             body_bytes: 0,
             stream: 0,
+            user: 0,
             status: 0,
             length: None,
         }

@@ -52,23 +52,50 @@ pub struct Heads {
     /// The first one that was not interim, as it came.
     first: Vec<u8>,
     known_head: Head,
+    /// Whether somebody wants to see the heads, and the last one then.
+    keeps: bool,
+    last: Vec<u8>,
 }
 
 impl Heads {
     #[must_use]
     pub fn new(method: &str) -> Self {
         let known_head = Head { status: 0, framing: Framing::Empty, keepalive: false };
-        Self { request_is_head: method == "HEAD", known: Vec::new(), first: Vec::new(), known_head }
+        Self {
+            request_is_head: method == "HEAD",
+            known: Vec::new(),
+            first: Vec::new(),
+            known_head,
+            keeps: false,
+            last: Vec::new(),
+        }
+    }
+
+    /// The next answer is to a HEAD request or not, and its head is to be kept or not.
+    pub fn expect(&mut self, request_is_head: bool, keeps: bool) {
+        if self.request_is_head != request_is_head {
+            self.request_is_head = request_is_head;
+            self.known.clear();
+        }
+        self.keeps = keeps;
+    }
+
+    /// The last head as it came, if it was to be kept.
+    #[must_use]
+    pub fn last(&self) -> &[u8] {
+        &self.last
     }
 
     /// The head at the start of `bytes` and its length; `None` when it goes on past their end.
     #[inline]
     pub fn parse(&mut self, bytes: &[u8]) -> Result<Option<(Head, usize)>, Fault> {
         if !self.known.is_empty() && bytes.starts_with(&self.known) {
+            self.keep(&bytes[..self.known.len()]);
             return Ok(Some((self.known_head, self.known.len())));
         }
         let Some(length) = head_length(bytes)? else { return Ok(None) };
         let head = parse_whole(&bytes[..length], self.request_is_head)?;
+        self.keep(&bytes[..length]);
         if self.first.is_empty() && !head.is_interim() {
             self.first.extend_from_slice(&bytes[..length]);
         }
@@ -78,6 +105,14 @@ impl Heads {
             self.known_head = head;
         }
         Ok(Some((head, length)))
+    }
+
+    #[inline]
+    fn keep(&mut self, head: &[u8]) {
+        if self.keeps {
+            self.last.clear();
+            self.last.extend_from_slice(head);
+        }
     }
 
     /// The bytes of the first head that was parsed; none were, it is empty.

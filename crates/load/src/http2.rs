@@ -8,6 +8,10 @@
 
 mod blocks;
 
+use std::sync::Arc;
+
+use drom_scenario::Request;
+
 use crate::fault::Fault;
 use blocks::Reader;
 pub use blocks::Template;
@@ -20,8 +24,8 @@ const FRAME_BYTES_MAX: usize = 16_384;
 const BLOCK_BYTES_MAX: usize = 64 * 1024;
 /// What a stream may send before it is told that it may send more.
 const WINDOW: u32 = 1 << 30;
-/// The connection's window is opened anew when so much of it is used.
-const WINDOW_STEP: u32 = 1 << 29;
+/// A window, of a stream or of the connection, is opened anew when so much of it is used.
+pub const WINDOW_STEP: u32 = 1 << 29;
 const WINDOW_DEFAULT: i64 = 65_535;
 /// The table size of a server that says nothing of it.
 const TABLE_DEFAULT: u32 = 4_096;
@@ -90,6 +94,8 @@ pub struct Http2 {
     /// What we may still send on all streams.
     window: i64,
     uploads: Vec<Upload>,
+    /// A block that is being made.
+    scratch: Vec<u8>,
     /// Bytes of bodies since the connection's window was opened.
     received: u32,
     greeted: bool,
@@ -131,7 +137,7 @@ struct Block {
 /// A request body that is not sent as a whole.
 struct Upload {
     stream: u32,
-    body: Vec<u8>,
+    body: Arc<[u8]>,
     sent: usize,
     window: i64,
 }
@@ -170,6 +176,7 @@ impl Default for Http2 {
             peer,
             window: WINDOW_DEFAULT,
             uploads: Vec::new(),
+            scratch: Vec::new(),
             received: 0,
             greeted: false,
             last: None,
@@ -180,8 +187,6 @@ impl Default for Http2 {
 impl Http2 {
     /// Puts a request into `out`; its stream.
     pub fn request(&mut self, template: &Template) -> u32 {
-        let stream = self.next_stream;
-        self.next_stream += 2;
         let block = match self.blocks {
             Blocks::None => &template.first,
             Blocks::InTable => &template.again,
@@ -192,7 +197,23 @@ impl Http2 {
             Blocks::None | Blocks::InTable => Blocks::InTable,
             Blocks::Forgone | Blocks::Plain => Blocks::Plain,
         };
-        let end = if template.body.is_empty() { END_STREAM } else { 0 };
+        self.put_request(block, &template.body)
+    }
+
+    /// Puts a request that is like no other into `out`; its stream. The server's table stays empty.
+    pub fn send(&mut self, request: &Request, is_secure: bool) -> u32 {
+        let mut block = std::mem::take(&mut self.scratch);
+        block.clear();
+        blocks::put_request(&mut block, request, is_secure);
+        let stream = self.put_request(&block, &request.body().into());
+        self.scratch = block;
+        stream
+    }
+
+    fn put_request(&mut self, block: &[u8], body: &Arc<[u8]>) -> u32 {
+        let stream = self.next_stream;
+        self.next_stream += 2;
+        let end = if body.is_empty() { END_STREAM } else { 0 };
         let mut kind = HEADERS;
         let mut pieces = block.chunks(self.peer.frame_bytes_max).peekable();
         while let Some(piece) = pieces.next() {
@@ -202,13 +223,24 @@ impl Http2 {
             self.out.extend_from_slice(piece);
             kind = CONTINUATION;
         }
-        if !template.body.is_empty() {
+        if !body.is_empty() {
             let window = self.peer.window;
-            let body = template.body.clone();
+            let body = Arc::clone(body);
             self.uploads.push(Upload { stream, body, sent: 0, window });
             self.upload();
         }
         stream
+    }
+
+    /// Whether heads of answers are to be kept as a text.
+    pub fn keep_heads(&mut self, keeps: bool) {
+        self.reader.keeps = keeps;
+    }
+
+    /// The last one: `name: value` and a line end for each field.
+    #[must_use]
+    pub fn last_head(&self) -> &[u8] {
+        &self.reader.text
     }
 
     /// Requests that may be under way at once.

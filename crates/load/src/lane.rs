@@ -7,9 +7,10 @@
 //! recurse. Connecting, writing and reading are `lane/wire.rs`; the loop is `worker.rs`.
 
 mod streams;
+mod users;
 mod wire;
 
-pub use wire::route;
+pub use wire::routes;
 
 use std::{io, time::Duration};
 
@@ -21,12 +22,13 @@ use crate::{
     http2::Template,
     open::{Due, Open},
     outcome::{BadBody, ErrorKind},
-    plan::Plan,
+    plan::{Plan, Version},
     protocol::{Fault, Heads},
     request,
     socket::Route,
     tally::Tally,
     tls::TlsFacts,
+    users::Users,
     world::World,
 };
 
@@ -45,6 +47,8 @@ pub struct Lane<'a, W> {
     pub in_flight: u64,
     /// What makes an open loop of it.
     pub open: Option<Open>,
+    /// Who asks, where it is not the same request again and again.
+    pub users: Option<Users<'a>>,
     /// Requests that may still begin; `None` without a limit.
     pub left: Option<u64>,
     /// False in the warm-up, whose requests do not use up `left`.
@@ -60,6 +64,7 @@ pub struct Lane<'a, W> {
     pub fatal: Option<Error>,
     /// How long what is read has lain there, where somebody wants to know.
     pub lay: Lay,
+    /// In HTTP/2; for the others `batch` is filled.
     template: Template,
     is_head: bool,
     /// A request has failed in the way that ends the run.
@@ -70,7 +75,8 @@ pub struct Lane<'a, W> {
     batch: Vec<u8>,
     request_bytes: usize,
     depth: usize,
-    route: Route,
+    /// To the servers of the scenario in turn, a connection each; mostly there is one.
+    routes: &'a [Route],
     heads: Heads,
     /// Length of the last answer's body as its head told it; 0 where it did not.
     last_body: u64,
@@ -80,7 +86,18 @@ pub struct Lane<'a, W> {
 }
 
 impl<'a, W: World> Lane<'a, W> {
-    pub fn new(plan: &'a Plan, request: &[u8], route: Route, world: W, left: Option<u64>) -> Self {
+    pub fn new(
+        plan: &'a Plan,
+        request: &[u8],
+        routes: &'a [Route],
+        world: W,
+        left: Option<u64>,
+    ) -> Self {
+        let (batch, template) = match plan.version {
+            _ if plan.scene.is_some() => <_>::default(),
+            Version::Http2 => (Vec::new(), request::template(plan)),
+            _ => (request.repeat(plan.depth as usize), Template::default()),
+        };
         Self {
             plan,
             now_ns: world.now_ns(),
@@ -88,6 +105,7 @@ impl<'a, W: World> Lane<'a, W> {
             tally: Tally::default(),
             in_flight: 0,
             open: None,
+            users: None,
             left,
             measuring: false,
             window_ns: 0,
@@ -95,15 +113,15 @@ impl<'a, W: World> Lane<'a, W> {
             records: Vec::new(),
             fatal: None,
             lay: Lay::default(),
-            template: request::template(plan),
+            template,
             is_head: plan.method == "HEAD",
             has_ended: false,
             tls: None,
             os_error: None,
-            batch: request.repeat(plan.depth as usize),
+            batch,
             request_bytes: request.len(),
             depth: plan.depth as usize,
-            route,
+            routes,
             heads: Heads::new(&plan.method),
             last_body: 0,
             anyone_established: false,
@@ -118,6 +136,9 @@ impl<'a, W: World> Lane<'a, W> {
     /// Lets a connection that can take requests begin as many as it has room and turns for.
     #[inline]
     pub fn refill(&mut self, connection: &mut Connection<W::Stream>) {
+        if self.users.is_some() {
+            return self.keep_ready(connection);
+        }
         while connection.flights.len() + connection.waiting < self.places(connection) {
             let Some(planned_ns) = self.take_turn(connection) else {
                 self.rest(connection);
@@ -177,33 +198,36 @@ impl<'a, W: World> Lane<'a, W> {
 
     /// No turn: what the connection's free places do until there is one.
     fn rest(&mut self, connection: &mut Connection<W::Stream>) {
-        let places = self.places(connection);
-        let Some(open) = &mut self.open else {
+        if self.open.is_none() {
             if connection.flights.is_empty() {
                 connection.close();
                 connection.phase = Phase::Done;
             }
-            return;
-        };
-        if connection.phase == Phase::Open || !self.plan.keepalive {
-            for _ in connection.flights.len() + connection.waiting..places {
-                open.rest(connection.token, self.now_ns);
-                connection.waiting += 1;
-            }
+        } else if connection.phase == Phase::Open || !self.plan.keepalive {
+            self.offer(connection);
         } else if connection.stream.is_none() && connection.flights.is_empty() {
             // So that there is a connection when a request comes.
             self.connect(connection);
         }
     }
 
+    /// The connection's free places wait for what is due.
+    fn offer(&mut self, connection: &mut Connection<W::Stream>) {
+        if self.users.is_some() {
+            return;
+        }
+        let places = self.places(connection);
+        let Some(open) = &mut self.open else { return };
+        for _ in connection.flights.len() + connection.waiting..places {
+            open.rest(connection.token, self.now_ns);
+            connection.waiting += 1;
+        }
+    }
+
     /// A connect for no request in particular has failed: it is tried again when there is one.
     fn rest_unconnected(&mut self, connection: &mut Connection<W::Stream>) {
         self.hang_up(connection);
-        let Some(open) = &mut self.open else { return };
-        for _ in 0..self.depth {
-            open.rest(connection.token, self.now_ns);
-        }
-        connection.waiting = self.depth;
+        self.offer(connection);
     }
 
     /// Closes the socket; nobody waits for a place on it any more.
@@ -228,7 +252,11 @@ impl<'a, W: World> Lane<'a, W> {
             None if connection.phase.is_on_the_way() => connection.connect_ns,
             None => return false,
         };
-        self.now_ns.saturating_sub(oldest_ns) >= to_ns(self.plan.timeout)
+        self.has_lasted_too_long(oldest_ns)
+    }
+
+    fn has_lasted_too_long(&self, since_ns: u64) -> bool {
+        self.now_ns.saturating_sub(since_ns) >= to_ns(self.plan.timeout)
     }
 
     /// Ends requests with an error that have lasted too long.
@@ -268,9 +296,13 @@ impl<'a, W: World> Lane<'a, W> {
         let is_worn = self.plan.answers_per_connection.is_some_and(|max| ended >= max);
         let kept = reusable && self.plan.keepalive && has_written && !is_worn;
         connection.pending = connection.pending.min(connection.flights.len());
+        let is_good = match &mut self.users {
+            None => exchange.status < 400,
+            Some(users) => users.answered(&exchange, self.now_ns),
+        };
         match self.open {
-            None => self.tally.answered(connection.status, &exchange, self.now_ns),
-            Some(_) => self.tally.answered_open(connection.status, &exchange, self.now_ns),
+            None => self.tally.answered(&exchange, is_good, self.now_ns),
+            Some(_) => self.tally.answered_open(&exchange, is_good, self.now_ns),
         }
         if !self.plan.keepalive {
             let whole_ns = self.now_ns.saturating_sub(exchange.begun_ns);
@@ -304,7 +336,7 @@ impl<'a, W: World> Lane<'a, W> {
             ended_ns: self.now_ns,
             connection: connection.token,
             on_socket: connection.on_socket,
-            status: if error.is_none() { connection.status } else { 0 },
+            status: if error.is_none() { exchange.status } else { 0 },
             error,
             os_error: self.os_error,
             kept,
@@ -321,7 +353,8 @@ impl<'a, W: World> Lane<'a, W> {
     fn body_is_expected(&mut self, connection: &mut Connection<W::Stream>, piece: &[u8]) -> bool {
         let Some(expected) = self.plan.expect_body else { return true };
         let (length, hash) = connection.body.take();
-        let good = expected.is_met_by((length, hash)) || connection.status >= 400;
+        let is_error = connection.flights.front().is_some_and(|e| e.status >= 400);
+        let good = expected.is_met_by((length, hash)) || is_error;
         if !good && self.measuring && self.tally.first_bad_body.is_none() {
             let part = piece[..piece.len().min(PART_BYTES)].to_vec();
             self.tally.first_bad_body = Some(BadBody { length, hash, part });
@@ -339,11 +372,8 @@ impl<'a, W: World> Lane<'a, W> {
     fn fail(&mut self, connection: &mut Connection<W::Stream>, kind: ErrorKind) {
         self.now_ns = self.world.now_ns();
         let mut kind = kind;
-        while let Some(exchange) = connection.flights.pop_front() {
-            self.in_flight -= 1;
-            self.tally.failed(kind, &exchange, self.now_ns);
-            self.record(connection, exchange, Some(kind), false);
-            connection.on_socket += 1;
+        while !connection.flights.is_empty() {
+            self.fail_one(connection, 0, kind, false);
             kind = behind(kind);
         }
         self.hang_up(connection);
@@ -351,7 +381,26 @@ impl<'a, W: World> Lane<'a, W> {
         self.resting.push(connection.token);
     }
 
-    /// The same for an error of the system's.
+    /// Request `at` of those under way has failed; `kept`: the connection goes on.
+    fn fail_one(
+        &mut self,
+        connection: &mut Connection<W::Stream>,
+        at: usize,
+        kind: ErrorKind,
+        kept: bool,
+    ) {
+        let Some(exchange) = connection.flights.remove(at) else { return };
+        self.in_flight -= 1;
+        self.tally.failed(kind, &exchange, self.now_ns);
+        if let Some(users) = &mut self.users {
+            let rests = matches!(kind, ErrorKind::Connect | ErrorKind::Tls);
+            users.failed(&exchange, kind, self.now_ns, rests);
+        }
+        self.record(connection, exchange, Some(kind), kept);
+        connection.on_socket += 1;
+    }
+
+    /// [`Self::fail`] for an error of the system's.
     fn fail_by(&mut self, connection: &mut Connection<W::Stream>, kind: ErrorKind, by: &io::Error) {
         self.os_error = by.raw_os_error();
         self.fail(connection, kind);

@@ -27,8 +27,8 @@ pub struct Limits {
 }
 
 /// Open files for so many connections.
-pub fn descriptors(connections: u32) -> u64 {
-    u64::from(connections) + DESCRIPTORS_BESIDE
+pub fn descriptors(connections: u64) -> u64 {
+    connections + DESCRIPTORS_BESIDE
 }
 
 /// Whether there are as many local ports as connections; the rest of a run's needs is not knowable
@@ -44,9 +44,9 @@ pub fn check_ports(plan: &Plan) -> Result<(), Error> {
 }
 
 impl Limits {
-    /// Before the run, with the counters as they stand.
-    pub fn before(plan: &Plan) -> Self {
-        let descriptors = descriptors(plan.connections_used());
+    /// Before a run with so many connections, to all its servers; the counters as they stand.
+    pub fn before(plan: &Plan, connections: u64) -> Self {
+        let descriptors = descriptors(connections);
         let is_local = match &plan.target.address {
             Address::Tcp(address) => network::is_own(address.ip()),
             Address::Unix(_) => true,
@@ -99,10 +99,10 @@ mod tests {
 
     #[test]
     fn a_server_here_is_known_from_one_elsewhere() {
-        assert!(Limits::before(&plan(10)).is_local);
+        assert!(Limits::before(&plan(10), 10).is_local);
         let elsewhere = Plan::get(Target::at(([192, 0, 2, 1], 80).into(), "/"));
-        assert!(!Limits::before(&elsewhere).is_local);
-        let limits = Limits::before(&plan(10)).after();
+        assert!(!Limits::before(&elsewhere, 10).is_local);
+        let limits = Limits::before(&plan(10), 10).after();
         assert_eq!(limits.descriptors, 74);
         assert!(limits.network.retransmits.is_some() && limits.ports.is_some());
     }

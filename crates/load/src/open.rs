@@ -161,7 +161,7 @@ mod tests {
     /// Ten a second for a second, from 5 s on.
     fn open() -> Open {
         let stages = [Stage::steady(Duration::from_secs(1), 10.0)];
-        let schedule = Schedule::new(Arrivals::Constant, &stages, 0, 1);
+        let schedule = Schedule::new(&Arrivals::Constant, &stages, 0, 1);
         Open::new(schedule, 5_000 * MS)
     }
 

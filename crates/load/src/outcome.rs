@@ -39,6 +39,21 @@ impl ErrorKind {
         Self::Write,
     ];
 
+    /// What happened, for people.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Connect => "no connection: refused, unreachable or out of ports",
+            Self::Tls => "the TLS handshake failed",
+            Self::Timeout => "no whole answer within the timeout",
+            Self::Closed => "the server closed the connection before the answer was whole",
+            Self::Protocol => "what came is not HTTP, or not in the version that was asked for",
+            Self::BadBody => "another body than was expected",
+            Self::Read => "the connection failed while it was read",
+            Self::Write => "the connection failed while it was written",
+        }
+    }
+
     /// The name in JSON and in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -77,9 +92,9 @@ pub struct Outcome {
     pub duration: Duration,
     /// Requests begun: written, or their connection asked for.
     pub sent: u64,
-    /// Complete answers with a status below 400.
+    /// Complete answers with a status below 400; of a scenario: that pass their checks.
     pub ok: u64,
-    /// Complete answers with status >= 400, and requests that ended in an error.
+    /// Other complete answers, and requests that ended in an error.
     pub failed: u64,
     pub in_flight: u64,
     /// Complete answers only; they are the ones in `latency`.
@@ -145,6 +160,8 @@ pub struct Outcome {
     pub first_head: Vec<u8>,
     /// What the first secured connection agreed on.
     pub secured: Option<crate::tls::TlsFacts>,
+    /// What users of a scenario did.
+    pub scene: Option<crate::scene::SceneTally>,
     /// The first requests, one by one: as many as the plan asks for.
     pub records: Vec<crate::exchange::Record>,
 }

@@ -4,8 +4,11 @@ use std::{
     fmt,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
+
+use drom_scenario::Scenario;
 
 use crate::{
     error::Error,
@@ -86,6 +89,15 @@ impl Version {
         }
     }
 
+    /// Where requests are text.
+    pub(crate) fn of_text(self) -> Option<drom_scenario::Version> {
+        match self {
+            Self::Http10 => Some(drom_scenario::Version::Http10),
+            Self::Http11 => Some(drom_scenario::Version::Http11),
+            Self::Http2 => None,
+        }
+    }
+
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -131,11 +143,29 @@ pub struct Pace {
     pub stages: Vec<Stage>,
 }
 
+/// Users who do what a scenario says, in place of one request that is the same each time. Each has
+/// a connection of its own to every server that it asks; a pace says when their rounds begin.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    pub scenario: Arc<Scenario>,
+    /// Of its origins, in their order; of them only address, security and host count.
+    pub targets: Vec<Target>,
+    /// What is random about the users comes from it.
+    pub seed: u64,
+    /// In an open loop: rounds under way at the end go on to theirs.
+    pub finishes_rounds: bool,
+    /// Each way through the scenario in its turn, every judgement kept: a test, not a load.
+    pub is_test: bool,
+}
+
 /// Without a pace a closed loop: every connection sends its next request when the answer to the
 /// last one is complete.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub target: Target,
+    /// Users of a scenario: what method, headers and body say then does not count, and `Stop`
+    /// counts rounds.
+    pub scene: Option<Scene>,
     pub connections: u32,
     /// Requests under way on a connection at once; a closed loop writes so many together, and the
     /// next ones when all of them are answered.
@@ -176,6 +206,7 @@ impl Plan {
     pub fn get(target: Target) -> Self {
         Self {
             target,
+            scene: None,
             connections: 10,
             depth: 1,
             threads: 1,
@@ -210,10 +241,15 @@ impl Plan {
         }
     }
 
+    fn has_warmup_of_a_recording(&self) -> bool {
+        let arrivals = self.pace.as_ref().map(|pace| &pace.arrivals);
+        matches!(arrivals, Some(Arrivals::Recorded(_))) && !self.warmup.is_zero()
+    }
+
     /// Whether [`crate::run`] would take it: what it would refuse before its first connection.
     pub fn check(&self) -> Result<(), Error> {
         self.check_numbers()?;
-        crate::request::build(self).map(|_| ())
+        crate::request::bytes(self).map(drop)
     }
 
     fn check_numbers(&self) -> Result<(), Error> {
@@ -231,6 +267,14 @@ impl Plan {
             "HTTP/2 has no connection for each request; use answers-per-connection"
         } else if self.answers_per_connection == Some(0) {
             "a connection needs room for at least one answer"
+        } else if self.scene.is_some() && self.depth > 1 && self.version != Version::Http2 {
+            "a user waits for an answer before the next request: nothing to pipeline"
+        } else if self.scene.as_ref().is_some_and(|scene| !scene.has_all_targets()) {
+            "a server of the scenario has no address"
+        } else if self.scene.is_some() && self.expect_body.is_some() {
+            "bodies are what the scenario's checks say"
+        } else if self.has_warmup_of_a_recording() {
+            "a recording begins at its first request; it has no warm-up"
         } else if self.threads > self.connections {
             "there are more threads than connections; each thread needs a connection of its own"
         } else if self.timeout.is_zero() {
@@ -243,6 +287,12 @@ impl Plan {
             return self.pace.as_ref().map_or(Ok(()), Pace::check);
         };
         Err(Error::Plan { reason })
+    }
+}
+
+impl Scene {
+    fn has_all_targets(&self) -> bool {
+        !self.targets.is_empty() && self.targets.len() == self.scenario.origins().len()
     }
 }
 

@@ -7,8 +7,13 @@ use crate::{
     plan::{Plan, Version},
 };
 
+/// What every request is, where all are the same; users of a scenario make their own.
+pub fn bytes(plan: &Plan) -> Result<Vec<u8>, Error> {
+    if plan.scene.is_some() { Ok(Vec::new()) } else { build(plan) }
+}
+
 /// The bytes of the plan's request.
-pub fn build(plan: &Plan) -> Result<Vec<u8>, Error> {
+fn build(plan: &Plan) -> Result<Vec<u8>, Error> {
     if let Some(raw) = &plan.raw_request {
         return whole(raw);
     }

@@ -20,6 +20,7 @@ use crate::{
     pace::{self, Mark},
     plan::{Plan, Stop, Version},
     request,
+    scene::SceneTally,
     schedule::{Schedule, Stage},
     socket::{check_descriptors, ensure_descriptors},
     tally::Tally,
@@ -63,25 +64,26 @@ pub fn run(
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<Outcome, Error> {
     plan.check()?;
-    let request = request::build(plan)?;
-    let route = lane::route(plan, &request)?;
+    let request = request::bytes(plan)?;
+    let routes = lane::routes(plan, &request)?;
     let connections = plan.connections_used();
-    ensure_descriptors(descriptors(connections))?;
+    let places = u64::from(connections) * routes.len() as u64;
+    ensure_descriptors(descriptors(places))?;
     check_ports(plan)?;
-    let limits = Limits::before(plan);
+    let limits = Limits::before(plan, places);
     let threads = plan.threads.min(connections);
     let (abort, start_ns) = (AtomicBool::new(false), monotonic_ns());
     let lives: Vec<Live> = (0..threads).map(|_| Live::default()).collect();
     let start_ns = start_ns + lead_ns(plan);
     let open_ns = start_ns + to_ns(plan.warmup);
     let (slices, handed_in) = channel();
-    let (spares, mut spare): (Vec<_>, Vec<_>) = (0..threads).map(|_| channel()).unzip();
+    let (spares, spare): (Vec<_>, Vec<_>) = (0..threads).map(|_| channel()).unzip();
     let orders: Vec<Orders<'_>> = (0..threads)
-        .zip(spare.drain(..))
+        .zip(spare)
         .map(|(at, spare)| Orders {
             plan,
             request: &request,
-            route: &route,
+            routes: &routes,
             connections: share(u64::from(connections), threads, at) as u32,
             quota: quota(plan, threads, at),
             schedule: schedule(plan, threads, at),
@@ -91,6 +93,7 @@ pub fn run(
             abort: &abort,
             live: &lives[at as usize],
             thread: at as usize,
+            threads,
             slices: slices.clone(),
             spare,
         })
@@ -98,12 +101,10 @@ pub fn run(
     drop(slices);
     let watch = Watch { lives: &lives, start_ns, open_ns, spares };
     let (reports, timeline) = scope(|scope| {
-        let handles = orders.into_iter().map(|orders| {
+        let spawned = orders.into_iter().map(|orders| {
             let thread = Builder::new().name("drom-load".to_owned());
-            thread.spawn_scoped(scope, move || work_and_tell(orders))
+            join_later(thread.spawn_scoped(scope, move || work_and_tell(orders)), &abort)
         });
-        let handles: Vec<_> = handles.collect();
-        let spawned = handles.into_iter().map(|handle| join_later(handle, &abort));
         let spawned: Vec<_> = spawned.collect();
         let timeline = watch.until_all_end(&handed_in, progress);
         let reports = spawned.into_iter().map(join).collect::<Result<Vec<_>, _>>()?;
@@ -118,7 +119,7 @@ type Handle<'scope> = ScopedJoinHandle<'scope, Result<Report, Error>>;
 
 /// Whether the system allows so many connections at once; nothing is opened for it.
 pub fn check_connections(connections: u32) -> Result<(), Error> {
-    check_descriptors(descriptors(connections)).map(drop)
+    check_descriptors(descriptors(u64::from(connections))).map(drop)
 }
 
 /// The sender of slices goes away with the thread, however that ends: the coordinator needs no
@@ -163,7 +164,7 @@ fn schedule(plan: &Plan, threads: u32, at: u32) -> Option<Schedule> {
     let warmup = pace.stages.first().map(|first| Stage::steady(plan.warmup, first.from_rps));
     let warmup = warmup.filter(|stage| !stage.duration.is_zero());
     let stages: Vec<Stage> = warmup.into_iter().chain(pace.stages.iter().copied()).collect();
-    Some(Schedule::new(pace.arrivals, &stages, at, threads))
+    Some(Schedule::new(&pace.arrivals, &stages, at, threads))
 }
 
 fn quota(plan: &Plan, threads: u32, at: u32) -> Option<u64> {
@@ -274,6 +275,8 @@ fn add_up(plan: &Plan, mut reports: Vec<Report>, timeline: Timeline) -> Outcome 
         .map(|r| std::mem::take(&mut r.first_head))
         .find(|h| !h.is_empty())
         .unwrap_or_default();
+    outcome.scene =
+        reports.iter_mut().filter_map(|report| report.scene.take()).reduce(SceneTally::merged);
     outcome.secured = reports.iter_mut().find_map(|report| report.tls.take());
     outcome.records = reports.into_iter().flat_map(|report| report.records).collect();
     debug_assert!(plan.connections_used() as usize == outcome.answers_per_connection.len());

@@ -6,19 +6,21 @@
 //! process is the sum of exponential steps, and T independent ones of a T-th of the rate are one of
 //! the whole (superposition). Pure: the clock is the caller's.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use drom_stats::Rng;
 
 use crate::connection::to_ns;
 
 /// How arrivals lie in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrivals {
     /// As regular as a clock.
     Constant,
     /// Each at random, whatever the others do.
     Poisson { seed: u64 },
+    /// As they were once: nanoseconds from the start, in order. The stages say how long they take.
+    Recorded(Arc<[u64]>),
 }
 
 /// A rate that holds, or changes evenly, for a time.
@@ -67,15 +69,18 @@ enum Steps {
     Even(f64),
     /// On average.
     Exponential(f64, Rng),
+    /// These, each so many places behind the last.
+    Recorded(Arc<[u64]>, f64),
 }
 
 impl Schedule {
     /// For thread `at` of `threads`.
     #[must_use]
-    pub fn new(arrivals: Arrivals, stages: &[Stage], at: u32, threads: u32) -> Self {
+    pub fn new(arrivals: &Arrivals, stages: &[Stage], at: u32, threads: u32) -> Self {
         let mean = f64::from(threads);
         let (steps, next) = match arrivals {
             Arrivals::Constant => (Steps::Even(mean), f64::from(at)),
+            Arrivals::Recorded(times) => (Steps::Recorded(Arc::clone(times), mean), f64::from(at)),
             Arrivals::Poisson { seed } => {
                 let mut rng = Rng::new(seed.wrapping_add(u64::from(at) << 32));
                 let first = exponential(&mut rng) * mean;
@@ -92,6 +97,9 @@ impl Schedule {
     }
 
     fn time_ns(&mut self) -> Option<u64> {
+        if let Steps::Recorded(times, _) = &self.steps {
+            return times.get(self.next as usize).copied();
+        }
         loop {
             let stage = self.stages.get(self.stage)?;
             let arrivals = stage.arrivals();
@@ -113,7 +121,7 @@ impl Iterator for Schedule {
     fn next(&mut self) -> Option<u64> {
         let time_ns = self.time_ns()?;
         self.next += match &mut self.steps {
-            Steps::Even(step) => *step,
+            Steps::Even(step) | Steps::Recorded(_, step) => *step,
             Steps::Exponential(mean, rng) => exponential(rng) * *mean,
         };
         Some(time_ns)
@@ -138,7 +146,7 @@ mod tests {
     }
 
     fn whole(arrivals: Arrivals, stages: &[Stage], threads: u32) -> Vec<u64> {
-        let threads = (0..threads).flat_map(|at| Schedule::new(arrivals, stages, at, threads));
+        let threads = (0..threads).flat_map(|at| Schedule::new(&arrivals, stages, at, threads));
         let mut times: Vec<u64> = threads.collect();
         times.sort_unstable();
         times
@@ -147,14 +155,14 @@ mod tests {
     #[test]
     fn constant_arrivals_are_evenly_spaced_from_the_start() {
         let stages = [Stage::steady(seconds(2), 4.0)];
-        let times: Vec<u64> = Schedule::new(Arrivals::Constant, &stages, 0, 1).collect();
+        let times: Vec<u64> = Schedule::new(&Arrivals::Constant, &stages, 0, 1).collect();
         assert_eq!(times, (0..8).map(|at| at * SECOND / 4).collect::<Vec<_>>());
     }
 
     #[test]
     fn a_rate_that_is_no_whole_number_of_nanoseconds_does_not_drift() {
         let stages = [Stage::steady(seconds(600), 3000.0)];
-        let times: Vec<u64> = Schedule::new(Arrivals::Constant, &stages, 0, 1).collect();
+        let times: Vec<u64> = Schedule::new(&Arrivals::Constant, &stages, 0, 1).collect();
         assert_eq!(times.len(), 1_800_000);
         assert_eq!(times[1_500_000], 500 * SECOND);
         assert_eq!(times[1], 333_333);
@@ -245,7 +253,7 @@ mod tests {
             for arrivals in [Arrivals::Constant, Arrivals::Poisson { seed: 9 }] {
                 for at in 0..threads {
                     let times: Vec<u64> =
-                        Schedule::new(arrivals, &stages, at, threads).collect();
+                        Schedule::new(&arrivals, &stages, at, threads).collect();
                     prop_assert!(times.is_sorted());
                     prop_assert!(times.last().is_none_or(|&last| last <= end_ns));
                 }

@@ -28,14 +28,15 @@ pub enum Act {
 
 /// A request as a script sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct Asked<'a> {
     pub now_ns: u64,
     /// Number of the request in the run, from 0.
     pub number: u64,
+    pub text: &'a str,
 }
 
 /// After how many nanoseconds what is done.
-pub type Script = Box<dyn FnMut(Asked) -> Vec<(u64, Act)>>;
+pub type Script = Box<dyn FnMut(Asked<'_>) -> Vec<(u64, Act)>>;
 
 pub struct Sim {
     state: Rc<RefCell<State>>,
@@ -80,7 +81,7 @@ struct Socket {
 const LOOK_NS: u64 = 1_000;
 
 impl Sim {
-    pub fn new(script: impl FnMut(Asked) -> Vec<(u64, Act)> + 'static) -> Self {
+    pub fn new(script: impl FnMut(Asked<'_>) -> Vec<(u64, Act)> + 'static) -> Self {
         let state = State {
             now_ns: 1_000_000_000,
             script: Box::new(script),
@@ -164,8 +165,9 @@ impl State {
     fn ask(&mut self, number: usize, bytes: &[u8]) {
         self.sockets[number].asked.extend_from_slice(bytes);
         while let Some(end) = request_end(&self.sockets[number].asked) {
-            self.sockets[number].asked.drain(..end);
-            let asked = Asked { now_ns: self.now_ns, number: self.requests };
+            let text: Vec<u8> = self.sockets[number].asked.drain(..end).collect();
+            let text = str::from_utf8(&text).expect("requests of these tests are text");
+            let asked = Asked { now_ns: self.now_ns, number: self.requests, text };
             self.requests += 1;
             for (after_ns, act) in (self.script)(asked) {
                 self.plan(after_ns, number, Happening::Act(act));
@@ -174,9 +176,12 @@ impl State {
     }
 }
 
-/// Requests of these tests have no body.
 fn request_end(bytes: &[u8]) -> Option<usize> {
-    bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
+    let head = bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)?;
+    let text = str::from_utf8(&bytes[..head]).expect("requests of these tests are text");
+    let length = text.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+    let whole = head + length.map_or(0, |digits| digits.parse().expect("a length"));
+    (whole <= bytes.len()).then_some(whole)
 }
 
 impl Socket {

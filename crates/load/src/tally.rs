@@ -63,23 +63,24 @@ pub struct Times {
 impl Tally {
     /// A complete answer to a request of a closed loop: its latency is its service time.
     #[inline]
-    pub fn answered(&mut self, status: u16, exchange: &Exchange, now_ns: u64) {
-        let service_ns = self.served(status, exchange, now_ns);
+    pub fn answered(&mut self, exchange: &Exchange, is_good: bool, now_ns: u64) {
+        let service_ns = self.served(exchange, is_good, now_ns);
         self.times.latency.record_ns(service_ns);
     }
 
     /// The same in an open loop: latency counts from the planned time.
     #[inline]
-    pub fn answered_open(&mut self, status: u16, exchange: &Exchange, now_ns: u64) {
-        let service_ns = self.served(status, exchange, now_ns);
+    pub fn answered_open(&mut self, exchange: &Exchange, is_good: bool, now_ns: u64) {
+        let service_ns = self.served(exchange, is_good, now_ns);
         self.open.service.record_ns(service_ns);
         self.times.latency.record_ns(now_ns.saturating_sub(exchange.planned_ns));
     }
 
     #[inline]
-    fn served(&mut self, status: u16, exchange: &Exchange, now_ns: u64) -> u64 {
+    fn served(&mut self, exchange: &Exchange, is_good: bool, now_ns: u64) -> u64 {
+        let status = exchange.status;
         let Counts { ok, failed, .. } = &mut self.counts;
-        *(if status < 400 { ok } else { failed }) += 1;
+        *(if is_good { ok } else { failed }) += 1;
         self.counts.status[usize::from(status)] += 1;
         self.counts.body_bytes += exchange.body_bytes;
         let service_ns = now_ns.saturating_sub(exchange.written_ns);
@@ -114,9 +115,10 @@ impl Tally {
         total_ns(service) + total_ns(&self.times.error)
     }
 
-    /// Of the requests of an open loop: time on connections, and on making them.
-    pub fn asked_ns(&self) -> u64 {
-        (self.recorded_ns(true) + total_ns(&self.times.connect) + total_ns(&self.times.tls)) as u64
+    /// Of requests that do not follow one another at once: time on connections, and on making them.
+    pub fn asked_ns(&self, is_open: bool) -> u64 {
+        (self.recorded_ns(is_open) + total_ns(&self.times.connect) + total_ns(&self.times.tls))
+            as u64
     }
 
     /// Time by which the generator was late.
@@ -244,10 +246,11 @@ mod tests {
 
     fn tally() -> Tally {
         let exchange = |written_ns| Exchange { written_ns, ..Exchange::new(1, 1) };
+        let answered = |status| Exchange { status, ..exchange(10) };
         let mut tally = Tally::default();
         tally.counts.sent = 5;
-        tally.answered(200, &exchange(10), 20);
-        tally.answered(404, &exchange(10), 30);
+        tally.answered(&answered(200), true, 20);
+        tally.answered(&answered(404), false, 30);
         tally.failed(ErrorKind::Timeout, &exchange(0), 31);
         tally
     }

@@ -224,7 +224,11 @@ mod tests {
         let mut tally = Tally::default();
         tally.counts.sent = answers + 1;
         for at in 0..answers {
-            tally.answered(200, &Exchange::new(0, 0), 1_000 * (at + 1));
+            tally.answered(
+                &Exchange { status: 200, ..Exchange::new(0, 0) },
+                true,
+                1_000 * (at + 1),
+            );
         }
         tally.failed(ErrorKind::Closed, &Exchange::new(0, 0), 5);
         Slice { thread, number, length: SLICE, tally, in_flight: 1, is_last: false }

@@ -10,10 +10,10 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
         mpsc::{Receiver, Sender},
     },
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
-use drom_observe::{machine_load::MachineLoad, thread_cpu::ThreadCpu};
+use drom_observe::{clock::wall_at, machine_load::MachineLoad, thread_cpu::ThreadCpu};
 
 use crate::{
     connection::{Connection, Phase, to_ns},
@@ -25,11 +25,13 @@ use crate::{
     pace::{self, Mark},
     patience::{LOOK_NS_MAX, Patience},
     plan::{Plan, Stop},
+    scene::SceneTally,
     schedule::Schedule,
     socket::Route,
     tally::Tally,
     timeline::{SLICE, Slice},
     tls::TlsFacts,
+    users::Users,
     world::{Kernel, World},
 };
 
@@ -49,7 +51,7 @@ const REST_STEP: Duration = Duration::from_millis(2);
 pub struct Orders<'a> {
     pub plan: &'a Plan,
     pub request: &'a [u8],
-    pub route: &'a Route,
+    pub routes: &'a [Route],
     pub connections: u32,
     pub quota: Option<u64>,
     /// This thread's part of an open loop, on a clock that begins at `start_ns`.
@@ -63,6 +65,7 @@ pub struct Orders<'a> {
     pub live: &'a Live,
     /// This thread's number, where its slices go, and where their empty tallies come back.
     pub thread: usize,
+    pub threads: u32,
     pub slices: Sender<Slice>,
     pub spare: Receiver<Tally>,
 }
@@ -81,6 +84,7 @@ pub struct Report {
     pub records: Vec<Record>,
     pub first_head: Vec<u8>,
     pub tls: Option<TlsFacts>,
+    pub scene: Option<SceneTally>,
     pub warmup_requests: u64,
     pub connected: u32,
     pub answers_per_connection: Vec<u64>,
@@ -104,12 +108,13 @@ pub fn work(orders: &Orders<'_>) -> Result<Report, Error> {
 }
 
 fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
-    let route = orders.route.clone();
-    let mut lane = Lane::new(orders.plan, orders.request, route, world, orders.quota);
+    let mut lane = Lane::new(orders.plan, orders.request, orders.routes, world, orders.quota);
     lane.window_ns = orders.open_ns;
     lane.open = orders.schedule.clone().map(|schedule| Open::new(schedule, orders.start_ns));
     let now_ns = lane.now_ns;
-    let connections = (0..orders.connections).map(|token| Connection::new(token, now_ns)).collect();
+    lane.users = users(orders, lane.now_ns);
+    let connections = orders.connections * orders.routes.len() as u32;
+    let connections = (0..connections).map(|token| Connection::new(token, now_ns)).collect();
     let window = Window::open(now_ns);
     let mut worker = Worker {
         orders,
@@ -129,12 +134,21 @@ fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
         next_slice_ns: u64::MAX,
         sums: Sums::default(),
     };
-    worker.lane.resting = (0..orders.connections).collect();
+    worker.lane.resting = worker.connections.iter().map(|connection| connection.token).collect();
     let ended = worker.turn();
     if let Some(error) = worker.lane.fatal.take() {
         return Err(error);
     }
     ended.map(|()| worker.report())
+}
+
+/// As many as have a place on the connections at once.
+fn users<'a>(orders: &Orders<'a>, now_ns: u64) -> Option<Users<'a>> {
+    let scene = orders.plan.scene.as_ref()?;
+    let unix_s = wall_at(now_ns).duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let unix_s_at_zero = unix_s as i64 - (now_ns / 1_000_000_000) as i64;
+    let users = orders.connections * orders.plan.depth;
+    Some(Users::new(scene, users, (orders.thread as u32, orders.threads), unix_s_at_zero))
 }
 
 struct Worker<'a, W: World> {
@@ -189,13 +203,17 @@ impl<W: World> Worker<'_, W> {
     fn turn(&mut self) -> Result<(), Error> {
         let mut buffer = vec![0; BUFFER_BYTES];
         while !self.is_over() {
-            if self.lane.now_ns >= self.next_tick_ns && self.is_anyone_late() {
-                self.catch_up(&mut buffer)?;
+            if self.lane.now_ns >= self.next_tick_ns {
+                self.tick(&mut buffer)?;
                 if self.is_over() {
                     break;
                 }
             }
             self.housekeep();
+            if self.lane.users.is_some() && self.is_finished() {
+                // The last user's last step was no request.
+                break;
+            }
             let ready = self.wait().map_err(|source| Error::EventLoop { source })?;
             self.serve(ready, &mut buffer);
         }
@@ -314,7 +332,8 @@ impl<W: World> Worker<'_, W> {
             Some(open) => open.is_over(now_ns),
             None => self.lane.left == Some(0),
         };
-        none_left && self.lane.in_flight == 0
+        let nobody_left = self.lane.users.as_ref().is_some_and(|users| !users.has_anyone_left());
+        (none_left || nobody_left) && self.lane.in_flight == 0 && self.lane.are_users_done()
     }
 
     #[inline]
@@ -328,14 +347,14 @@ impl<W: World> Worker<'_, W> {
         if self.lane.open.is_some() {
             self.release();
         }
+        if self.lane.users.is_some() {
+            self.let_users_go_on();
+        }
         if self.lane.now_ns >= self.next_mark_ns {
             self.mark();
         }
         if self.lane.now_ns >= self.next_slice_ns {
             self.hand_in(SLICE, false);
-        }
-        if self.lane.now_ns >= self.next_tick_ns {
-            self.tick();
         }
     }
 
@@ -343,12 +362,28 @@ impl<W: World> Worker<'_, W> {
     fn release(&mut self) {
         let mut burst = 0;
         while let Some(due) = self.take_due() {
-            self.lane.start_due(&mut self.connections[due.token as usize], due);
+            match self.lane.users {
+                Some(_) => self.lane.begin_planned_round(due),
+                None => self.lane.start_due(&mut self.connections[due.token as usize], due),
+            }
             burst += 1;
         }
         if burst > 1 {
             let longest = &mut self.lane.tally.open.burst_max;
             *longest = burst.max(*longest);
+        }
+    }
+
+    fn let_users_go_on(&mut self) {
+        let now_ns = self.lane.now_ns;
+        if let Some(users) = &mut self.lane.users {
+            users.wake(now_ns);
+        }
+        while let Some(asking) = self.lane.next_asking() {
+            self.lane.ask(&mut self.connections[asking.token as usize], asking);
+            if self.is_past_deadline() {
+                return;
+            }
         }
     }
 
@@ -360,10 +395,17 @@ impl<W: World> Worker<'_, W> {
     /// Requests under way belong to the window: they end in it.
     fn open_window(&mut self) {
         let in_flight = self.lane.in_flight;
+        let under_way = match &mut self.lane.users {
+            None => in_flight,
+            Some(users) => {
+                users.open_window();
+                u64::from(users.inside)
+            }
+        };
         self.warmup_requests = self.lane.tally.ended();
         self.lane.tally.clear();
         self.lane.tally.counts.sent = in_flight;
-        self.lane.left = self.lane.left.map(|left| left.saturating_sub(in_flight));
+        self.lane.left = self.lane.left.map(|left| left.saturating_sub(under_way));
         self.lane.measuring = true;
         self.looked_ns = 0;
         for connection in &mut self.connections {
@@ -415,9 +457,10 @@ impl<W: World> Worker<'_, W> {
         let now_ns = self.lane.now_ns;
         let passed_ns = now_ns.saturating_sub(self.ledger.began_ns());
         let places_ns = passed_ns.saturating_mul(self.connections.len() as u64);
-        let asked_ns = match &self.lane.open {
-            Some(_) => places_ns.min(tally.asked_ns()),
-            None => places_ns,
+        let is_open = self.lane.open.is_some();
+        let asked_ns = match is_open || self.lane.users.is_some() {
+            true => places_ns.min(tally.asked_ns(is_open)),
+            false => places_ns,
         };
         let (cpu, looked_ns, lag_ns) = (ThreadCpu::own(), self.looked_ns, tally.lag_ns());
         let spent = Spent { now_ns, cpu, looked_ns, asked_ns, lag_ns };
@@ -437,15 +480,25 @@ impl<W: World> Worker<'_, W> {
         }
     }
 
-    fn tick(&mut self) {
-        for connection in &mut self.connections {
-            self.lane.check_timeout(connection);
+    fn tick(&mut self, buffer: &mut [u8]) -> Result<(), Error> {
+        if self.is_anyone_late() {
+            self.catch_up(buffer)?;
+            if !self.is_over() {
+                self.end_late();
+            }
         }
         let live = self.orders.live;
         let tally = &self.lane.tally;
         live.ended.store(self.warmup_requests + self.sums.ended + tally.ended(), Relaxed);
         live.failed.store(self.sums.failed + tally.counts.failed, Relaxed);
         self.next_tick_ns = self.lane.now_ns + to_ns(self.tick_length());
+        Ok(())
+    }
+
+    fn end_late(&mut self) {
+        for connection in &mut self.connections {
+            self.lane.check_timeout(connection);
+        }
     }
 
     fn tick_length(&self) -> Duration {
@@ -460,6 +513,9 @@ impl<W: World> Worker<'_, W> {
         if !self.lane.measuring {
             until_ns = until_ns.min(self.orders.open_ns);
         }
+        if let Some(wake_ns) = self.lane.users.as_ref().and_then(Users::wake_ns) {
+            until_ns = until_ns.min(wake_ns);
+        }
         let wait = Duration::from_nanos(until_ns.saturating_sub(self.lane.now_ns));
         if self.lane.resting.is_empty() { wait } else { wait.min(REST_STEP) }
     }
@@ -471,6 +527,15 @@ impl<W: World> Worker<'_, W> {
         assert_eq!(planned, begun + unsent, "planned requests were lost or invented");
         self.lane.tally.open.unsent += unsent;
         Some(open.end_ns())
+    }
+
+    fn finishes_rounds(&self) -> bool {
+        self.orders.plan.scene.as_ref().is_some_and(|scene| scene.finishes_rounds)
+    }
+
+    /// The connections to the servers of a scenario that belong together; mostly each is alone.
+    fn groups(&self) -> impl Iterator<Item = &[Connection<W::Stream>]> {
+        self.connections.chunks(self.orders.routes.len())
     }
 
     fn report(mut self) -> Report {
@@ -486,20 +551,26 @@ impl<W: World> Worker<'_, W> {
         self.hand_in(last, true);
         let window_ns = match planned_end_ns {
             // It was the planned one, however early or late its last answer came.
-            Some(planned_end_ns) if !stopped => planned_end_ns - self.orders.open_ns,
+            Some(planned_end_ns) if !stopped => {
+                let planned_ns = planned_end_ns - self.orders.open_ns;
+                if self.finishes_rounds() { span_ns.max(planned_ns) } else { planned_ns }
+            }
             _ => span_ns,
         };
         let machine = MachineLoad::now().zip(self.window.machine);
-        let places_ns = span_ns as f64 * self.connections.len() as f64;
+        let places_ns = span_ns as f64 * f64::from(self.orders.connections);
         let places_ns = places_ns * f64::from(self.orders.plan.depth);
+        let connected = self.groups().filter(|group| group.iter().any(|c| c.established));
+        let answers = self.groups().map(|group| group.iter().map(|c| c.answers).sum());
         Report {
+            connected: connected.count() as u32,
+            answers_per_connection: answers.collect(),
             in_flight: self.lane.in_flight,
             first_head: self.lane.first_head().to_vec(),
             records: self.lane.records,
             tls: self.lane.tls,
             warmup_requests: self.warmup_requests,
-            connected: self.connections.iter().filter(|c| c.established).count() as u32,
-            answers_per_connection: self.connections.iter().map(|c| c.answers).collect(),
+            scene: self.lane.users.map(Users::finish),
             cpu: ThreadCpu::own().since(self.window.cpu),
             looked_ns: self.looked_ns,
             accounts: self.ledger.accounts(),
@@ -516,3 +587,7 @@ impl<W: World> Worker<'_, W> {
 #[cfg(test)]
 #[path = "worker_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "worker_scene_tests.rs"]
+mod scene_tests;

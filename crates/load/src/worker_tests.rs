@@ -15,14 +15,17 @@ const MS: u64 = 1_000_000;
 /// Before an open loop begins.
 const LEAD: u64 = 5 * MS;
 
-fn plan(connections: u32, stop: Stop) -> Plan {
+pub(super) fn plan(connections: u32, stop: Stop) -> Plan {
     let address = "127.0.0.1:80".parse().unwrap();
     let target = Target::at(address, "/");
     Plan { connections, stop, ..Plan::get(target) }
 }
 
 /// One thread against a script, the warm-up over from the start.
-fn run(plan: &Plan, script: impl FnMut(Asked) -> Vec<(u64, Act)> + 'static) -> Outcome {
+pub(super) fn run(
+    plan: &Plan,
+    script: impl FnMut(Asked<'_>) -> Vec<(u64, Act)> + 'static,
+) -> Outcome {
     let (outcome, asked) = run_pipelined(plan, script);
     assert_eq!((outcome.sent, outcome.resent), (asked, 0), "what the server was asked");
     outcome
@@ -32,9 +35,9 @@ fn run(plan: &Plan, script: impl FnMut(Asked) -> Vec<(u64, Act)> + 'static) -> O
 /// those that it had said it would not answer it may have seen twice.
 fn run_pipelined(
     plan: &Plan,
-    script: impl FnMut(Asked) -> Vec<(u64, Act)> + 'static,
+    script: impl FnMut(Asked<'_>) -> Vec<(u64, Act)> + 'static,
 ) -> (Outcome, u64) {
-    let (sim, request) = (Sim::new(script), crate::request::build(plan).unwrap());
+    let (sim, request) = (Sim::new(script), crate::request::bytes(plan).unwrap());
     let (stop, live) = (AtomicBool::new(false), Live::default());
     let ((slices, handed_in), (_, spare)) = (channel(), channel());
     let quota = match plan.stop {
@@ -44,16 +47,17 @@ fn run_pipelined(
     let orders = Orders {
         plan,
         request: &request,
-        route: &crate::lane::route(plan, &request).unwrap(),
+        routes: &crate::lane::routes(plan, &request).unwrap(),
         connections: plan.connections,
         quota,
-        schedule: plan.pace.as_ref().map(|p| Schedule::new(p.arrivals, &p.stages, 0, 1)),
+        schedule: plan.pace.as_ref().map(|p| Schedule::new(&p.arrivals, &p.stages, 0, 1)),
         start_ns: sim.now_ns() + LEAD,
         open_ns: sim.now_ns() + if plan.pace.is_some() { LEAD } else { 0 },
         stop: &stop,
         abort: &AtomicBool::new(false),
         live: &live,
         thread: 0,
+        threads: 1,
         slices,
         spare,
     };
@@ -71,12 +75,12 @@ fn run_pipelined(
     outcome.duration = Duration::from_nanos(report.window_ns);
     outcome.timeline = intervals;
     (outcome.records, outcome.first_head) = (report.records, report.first_head);
-    outcome.interrupted = report.stopped;
+    (outcome.interrupted, outcome.scene) = (report.stopped, report.scene);
     (outcome, asked())
 }
 
 /// Three significant digits, and the microsecond that a look takes.
-fn is_near(measured_ns: u64, wanted_ns: u64) -> bool {
+pub(super) fn is_near(measured_ns: u64, wanted_ns: u64) -> bool {
     measured_ns.abs_diff(wanted_ns) <= wanted_ns / 1000 + 1_000
 }
 
@@ -98,7 +102,7 @@ fn answers_that_take_a_millisecond_are_a_thousand_a_second() {
 /// Every tenth answer takes ten times as long: that is the 91st percentile and up.
 #[test]
 fn two_kinds_of_answers_have_their_places() {
-    let script = |asked: Asked| {
+    let script = |asked: Asked<'_>| {
         let slow = asked.number % 10 == 9;
         vec![(if slow { 10 * MS } else { MS }, page("x"))]
     };
@@ -111,7 +115,7 @@ fn two_kinds_of_answers_have_their_places() {
 /// A server that freezes: each connection has one request under way, and only those tell of it.
 #[test]
 fn a_closed_loop_sees_a_freeze_once_a_connection() {
-    let script = |asked: Asked| {
+    let script = |asked: Asked<'_>| {
         let at_ms = asked.now_ns / MS % 1_000;
         vec![(if at_ms == 500 { 400 * MS } else { MS }, page("x"))]
     };
@@ -123,7 +127,7 @@ fn a_closed_loop_sees_a_freeze_once_a_connection() {
 
 #[test]
 fn every_end_of_a_request_is_counted_as_what_it_is() {
-    let script = |asked: Asked| {
+    let script = |asked: Asked<'_>| {
         let Act::Send(whole) = page("0123456789") else { unreachable!() };
         let part = Act::Send(whole[..whole.len() - 3].to_vec());
         match asked.number % 5 {
@@ -151,7 +155,7 @@ fn what_is_under_way_at_the_end_is_neither_good_nor_bad() {
 
 #[test]
 fn a_page_may_come_in_any_pieces() {
-    let script = |asked: Asked| {
+    let script = |asked: Asked<'_>| {
         let Act::Send(whole) = page("0123456789") else { unreachable!() };
         let step = 1 + asked.number as usize % whole.len();
         let pieces = whole.chunks(step).map(|piece| Act::Send(piece.to_vec()));
@@ -166,9 +170,9 @@ fn a_page_may_come_in_any_pieces() {
 }
 
 /// A server that answers requests in turn, a millisecond each, however many have come.
-fn in_turn() -> impl FnMut(Asked) -> Vec<(u64, Act)> {
+fn in_turn() -> impl FnMut(Asked<'_>) -> Vec<(u64, Act)> {
     let mut free_ns = 0;
-    move |asked: Asked| {
+    move |asked: Asked<'_>| {
         free_ns = asked.now_ns.max(free_ns) + MS;
         vec![(free_ns - asked.now_ns, page("x"))]
     }
@@ -187,7 +191,7 @@ fn pipelined_requests_wait_for_each_other() {
 #[test]
 fn what_a_server_will_not_answer_is_asked_again() {
     let mut in_turn = in_turn();
-    let script = move |asked: Asked| {
+    let script = move |asked: Asked<'_>| {
         let after_ns = in_turn(asked)[0].0;
         if asked.number % 10 != 9 {
             return vec![(after_ns, page("x"))];
@@ -204,7 +208,7 @@ fn what_a_server_will_not_answer_is_asked_again() {
 
 #[test]
 fn requests_behind_one_that_fails_fail_too() {
-    let script = |asked: Asked| match asked.number % 4 {
+    let script = |asked: Asked<'_>| match asked.number % 4 {
         0 => vec![(MS, page("x"))],
         1 => vec![(2 * MS, Act::Close)],
         _ => vec![],
@@ -230,7 +234,7 @@ fn a_large_body_is_counted_though_nobody_looks_at_it() {
 
 #[test]
 fn a_record_has_every_stamp() {
-    let script = |asked: Asked| {
+    let script = |asked: Asked<'_>| {
         let Act::Send(whole) = page("0123456789") else { unreachable!() };
         let (front, back) = whole.split_at(20);
         let close = if asked.number == 1 { vec![(4 * MS, Act::Reset)] } else { vec![] };
@@ -251,7 +255,7 @@ fn a_record_has_every_stamp() {
 
 #[test]
 fn the_request_that_was_said_to_ends_the_run() {
-    let script = |asked: Asked| {
+    let script = |asked: Asked<'_>| {
         let act = if asked.number == 4 { Act::Reset } else { page("x") };
         vec![(MS, act)]
     };
@@ -290,7 +294,7 @@ fn an_open_loop_begins_each_request_at_its_time() {
 
 /// The example of wrk2's README: 1.4 s in which nothing is answered, in 30 s at 2,000 a second.
 /// Who comes so long before its end waits so long: figures to be had with pencil and paper.
-fn freeze(asked: Asked) -> Vec<(u64, Act)> {
+fn freeze(asked: Asked<'_>) -> Vec<(u64, Act)> {
     let (began, ended) = (1_000 * MS + LEAD + 10_000 * MS, 1_000 * MS + LEAD + 11_400 * MS);
     let frozen = (began..ended).contains(&asked.now_ns);
     vec![(if frozen { ended - asked.now_ns } else { 0 } + MS, page("x"))]
@@ -346,7 +350,8 @@ fn a_server_may_close_a_connection_that_is_free() {
 
 #[test]
 fn answers_after_the_window_are_waited_for() {
-    let script = |asked: Asked| vec![(if asked.number == 9 { 5_000 * MS } else { MS }, page("x"))];
+    let script =
+        |asked: Asked<'_>| vec![(if asked.number == 9 { 5_000 * MS } else { MS }, page("x"))];
     let outcome = run(&paced(3, 10.0, Duration::from_secs(1)), script);
     assert_eq!((outcome.ok, outcome.in_flight, outcome.duration), (10, 0, Duration::from_secs(1)));
     assert!(is_near(outcome.latency.max_ns(), 5_000 * MS));

@@ -1,13 +1,12 @@
 //! The engine's clock against that of a server with known delays: constant, exponential, two modes.
-//! The server notes each delay from the read of the request to the write of the answer; the
-//! engine's median and 99th percentile are the same within 50 us or 1 % on a quiet machine. Here
-//! they may be five times as far apart: what a test machine does besides must not fail a test.
+//! The server notes each delay from the read of the request to the write of the answer; between the
+//! two clocks lie four system calls and two passes through the loopback interface.
 //!
-//! Between the two clocks lie four system calls and two passes through the loopback interface. On a
-//! machine that has something else to do, waits for a CPU come in between that belong to neither.
-//! So a shape has several tries, short enough to fall between two such waits, and the best one
-//! counts: noise only ever adds, while an engine whose clock is wrong is wrong each time. That the
-//! comparison can fail is a test of its own.
+//! How near the two come on a quiet machine is measured by `make bench` (asked: 50 us or 1 %). Here
+//! a machine that is busy with something else must not fail the test: the engine's figures may lie
+//! as far above the server's as a wrong unit, a coarse timer or a delayed acknowledgement does not,
+//! and hardly below. Noise only adds, so of several short tries the best one counts. That the
+//! comparison can fail on either side is a test of its own.
 
 use std::{
     sync::{Mutex, atomic::AtomicBool},
@@ -19,19 +18,18 @@ use drom_testkit::{Delay, Script, Server, Turn};
 
 const TRIES: usize = 30;
 const REQUESTS: u64 = 300;
-/// Who waits so long for a CPU in the best try measures the machine.
-const WAITED_SHARE_MAX: f64 = 0.01;
-const NEAR_NS: f64 = 250_000.0;
+/// How far the engine's figure may lie above the server's, and below it.
+const ABOVE_NS: f64 = 5_000_000.0;
+const BELOW_NS: f64 = 100_000.0;
 const NEAR_SHARE: f64 = 0.05;
-/// A clock that is this late is found.
-const LATE_NS: u64 = 1_000_000;
+/// Clocks that are this late or early are found.
+const LATE_NS: u64 = 15_000_000;
+const EARLY_NS: u64 = 500_000;
 
 /// The two histograms of one run.
 struct Clocks {
     client: Latency,
     server: Latency,
-    /// Share of the run in which client or server had work and no CPU.
-    waited_share: f64,
 }
 
 fn measure(delay: Delay) -> Clocks {
@@ -45,9 +43,7 @@ fn measure(delay: Delay) -> Clocks {
     let outcome = run(&plan, &AtomicBool::new(false), &mut |_| {}).expect("the run is possible");
     let counts = server.settle(Duration::from_secs(10)).expect("every connection is closed");
     assert_eq!((outcome.ok, counts.delays.count()), (REQUESTS, REQUESTS));
-    let waited: Duration = outcome.thread_run_delay.iter().sum();
-    let waited_share = waited.max(counts.waited).as_secs_f64() / outcome.duration.as_secs_f64();
-    Clocks { client: outcome.latency, server: counts.delays, waited_share }
+    Clocks { client: outcome.latency, server: counts.delays }
 }
 
 /// How far the percentiles lie apart, 1 being as far as they may.
@@ -55,7 +51,8 @@ fn distance(clocks: &Clocks) -> f64 {
     let distances = [0.5, 0.99].map(|quantile| {
         let client = clocks.client.quantile_ns(quantile) as f64;
         let server = clocks.server.quantile_ns(quantile) as f64;
-        (client - server).abs() / NEAR_NS.max(server * NEAR_SHARE)
+        let room_ns = if client < server { BELOW_NS } else { ABOVE_NS };
+        (client - server).abs() / room_ns.max(server * NEAR_SHARE)
     });
     distances[0].max(distances[1])
 }
@@ -63,14 +60,13 @@ fn distance(clocks: &Clocks) -> f64 {
 /// Two tests at once would wait for each other's CPU.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Of so many tries, until one is near enough: the least distance, and the least waiting.
-fn best(tries: usize, delay: Delay, spoil: impl Fn(Clocks) -> Clocks) -> (f64, f64) {
+/// The least distance of so many tries, until one is near enough.
+fn best(tries: usize, delay: Delay, spoil: impl Fn(Clocks) -> Clocks) -> f64 {
     let _alone = ALONE.lock();
-    let mut best = (f64::INFINITY, f64::INFINITY);
+    let mut best = f64::INFINITY;
     for _ in 0..tries {
-        let clocks = spoil(measure(delay));
-        best = (best.0.min(distance(&clocks)), best.1.min(clocks.waited_share));
-        if best.0 <= 1.0 {
+        best = best.min(distance(&spoil(measure(delay))));
+        if best <= 1.0 {
             break;
         }
     }
@@ -89,28 +85,24 @@ fn shapes() -> [Delay; 3] {
 #[test]
 fn known_delays_are_measured_as_the_server_knows_them() {
     for delay in shapes() {
-        let (distance, waited_share) = best(TRIES, delay, |clocks| clocks);
-        if distance > 1.0 && waited_share > WAITED_SHARE_MAX {
-            eprintln!("{delay:?}: not judged, this machine has no CPU for the test");
-            continue;
-        }
+        let distance = best(TRIES, delay, |clocks| clocks);
         assert!(distance <= 1.0, "{delay:?}: {distance:.2} times as far as allowed");
     }
 }
 
-/// A client that reads its clock too late, played by moving what it has measured.
+/// A client that reads its clock too late or too early, played by moving what it has measured.
 #[test]
 fn a_clock_that_is_off_is_found() {
-    let late = |clocks: Clocks| {
+    let moved = |clocks: Clocks, to: fn(u64) -> u64| {
         let mut client = Latency::default();
         for step in clocks.client.histogram().iter_recorded() {
-            for _ in 0..step.count_since_last_iteration() {
-                client.record_ns(step.value_iterated_to() + LATE_NS);
-            }
+            client.record_many_ns(to(step.value_iterated_to()), step.count_since_last_iteration());
         }
         Clocks { client, ..clocks }
     };
     for delay in shapes() {
-        assert!(best(5, delay, late).0 > 1.0, "{delay:?}");
+        assert!(best(3, delay, |clocks| moved(clocks, |ns| ns + LATE_NS)) > 1.0, "{delay:?}");
     }
+    let constant = shapes()[0];
+    assert!(best(3, constant, |clocks| moved(clocks, |ns| ns.min(EARLY_NS))) > 1.0);
 }

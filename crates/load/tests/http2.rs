@@ -11,10 +11,11 @@ use std::{
 };
 
 use drom_load::{
-    Arrivals, ErrorKind, Outcome, Pace, Plan, Stage, Stop, Target, Version,
+    Arrivals, ErrorKind, Outcome, Pace, Plan, Scene, Stage, Stop, Target, Version,
     protocol::{Fault, Http2, Http2Event},
     run,
 };
+use drom_scenario::Scenario;
 use h2::{Reason, server};
 use http::{Request, Response};
 use proptest::prelude::*;
@@ -27,6 +28,8 @@ enum Act {
     /// The length of the request's body, as text.
     Measure,
     Reset(Reason),
+    /// A visitor is told a token, and has to know it and the cookie after that.
+    Talk,
     /// The connection is closed in good order after this one.
     Last,
     /// Nothing.
@@ -94,6 +97,7 @@ async fn answer(
             }
             length.to_string().into_bytes()
         }
+        Act::Talk => return talk(request, respond).await,
         Act::Last => b"bye".to_vec(),
         Act::Reset(reason) => return respond.send_reset(reason),
         Act::Silence => return std::future::pending().await,
@@ -103,6 +107,74 @@ async fn answer(
         Ok(mut stream) if !page.is_empty() => drop(stream.send_data(page.into(), true)),
         _ => {}
     }
+}
+
+async fn talk(request: Request<h2::RecvStream>, mut respond: server::SendResponse<bytes::Bytes>) {
+    let (head, mut body) = request.into_parts();
+    let (mut token, mut response) = (0, Response::builder());
+    while let Some(Ok(piece)) = body.data().await {
+        token += piece.len();
+    }
+    let cookie = head.headers.get("cookie").map(|value| value.as_bytes().to_vec());
+    let path = head.uri.path();
+    let page = match head.method.as_str() {
+        "POST" => {
+            response = response.header("set-cookie", format!("id={token}")).header("X-T", token);
+            vec![b'y'; token]
+        }
+        _ if cookie == Some(path.replace("/look/", "id=").into_bytes()) => b"known".to_vec(),
+        _ => {
+            response = response.status(403);
+            b"who?".to_vec()
+        }
+    };
+    let response = response.header("content-length", page.len()).body(()).unwrap();
+    let is_head = head.method == "HEAD";
+    match respond.send_response(response, is_head) {
+        Ok(mut stream) if !is_head => drop(stream.send_data(page.into(), true)),
+        _ => {}
+    }
+}
+
+/// Users of a scenario, as many on a connection as it has streams.
+fn users(server: &Server, connections: u32, depth: u32, rounds: u64) -> Plan {
+    let text = format!(
+        "base = 'http://{}'\n[[step]]\nurl = '/in'\nbody = 'xy{{{{user}}}}'\n\
+         capture = {{ t = {{ header = 'x-t' }} }}\ncheck = {{ min_bytes = 3, regex = '^y+$' }}\n\
+         [[step]]\nurl = '/look/{{{{t}}}}'\nmethod = 'HEAD'\n\
+         [[step]]\nurl = '/look/{{{{t}}}}'\nheaders = {{ X-Kind = 'A b' }}\n\
+         check = {{ text = 'known' }}\n",
+        server.address
+    );
+    let no_file = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
+    let scenario = Scenario::parse(&text, "a.toml".as_ref(), &[], &no_file).expect("good");
+    let plan = plan(server, connections, depth, rounds);
+    let targets = vec![plan.target.clone()];
+    let scenario = Arc::new(scenario);
+    let scene = Scene { scenario, targets, seed: 1, finishes_rounds: false, is_test: false };
+    Plan { scene: Some(scene), ..plan }
+}
+
+#[test]
+fn users_share_connections_and_nothing_else() {
+    let server = serve(200, |_| Act::Talk);
+    let outcome = go(&users(&server, 2, 10, 150));
+    let tally = outcome.scene.as_ref().expect("users");
+    assert_eq!((outcome.ok, outcome.failed, tally.rounds.done), (450, 0, 150), "{tally:?}");
+    assert_eq!(server.requests.load(SeqCst), 450);
+    assert_eq!((outcome.connected, outcome.reconnects), (2, 0));
+    assert_eq!(tally.checks.failed_in_all(), 0);
+}
+
+#[test]
+fn users_whose_connection_goes_away_in_good_order_ask_elsewhere() {
+    let server = serve(200, |n| if n % 50 == 49 { Act::Last } else { Act::Talk });
+    let outcome = go(&users(&server, 1, 8, 100));
+    assert_eq!(outcome.errors.len(), 0, "{:?}", outcome.errors);
+    assert!(outcome.reconnects > 3, "{}", outcome.reconnects);
+    // Only the answer that was the connection's last is none of the shop's.
+    let tally = outcome.scene.as_ref().expect("users");
+    assert_eq!(tally.rounds.done, 100);
 }
 
 fn plan(server: &Server, connections: u32, depth: u32, requests: u64) -> Plan {

@@ -1,4 +1,4 @@
-//! Times as people type them: 500ms, 10s, 2m, 1h. Pure.
+//! Times as people type them: 500ms, 10s, 2m, 1h; a bare number is seconds. Pure.
 
 /// Longest time that is accepted (115 days): sums with a clock stay far from overflow.
 const SECONDS_MAX: f64 = 1e7;
@@ -15,7 +15,8 @@ pub fn parse(text: &str) -> Result<u64, String> {
         "h" => 3600.0,
         _ => return Err(wrong(text)),
     };
-    from_seconds(number.parse::<f64>().map_err(|_| wrong(text))? * unit_s)
+    let seconds = number.parse::<f64>().map_err(|_| wrong(text))? * unit_s;
+    from_seconds(seconds).map_err(|_| format!("{text:?} is longer than a run can be"))
 }
 
 /// Nanoseconds of so many seconds.

@@ -27,7 +27,7 @@ mod check;
 mod cookie_date;
 mod cookies;
 mod counts;
-mod duration;
+pub mod duration;
 mod error;
 mod escape;
 mod exchange;

@@ -1,7 +1,7 @@
 //! Where requests go. An [`Origin`] is scheme, host and port; a scenario knows all of its origins
 //! before it runs, so that a redirect or a captured URL can never load a server nobody named.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, fmt};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
@@ -11,6 +11,13 @@ pub struct Origin {
     /// In lower case, an IPv6 address without its brackets.
     pub host: String,
     pub port: u16,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.secure { "https" } else { "http" };
+        write!(f, "{scheme}://{}", self.authority)
+    }
 }
 
 /// Those of a scenario, found by name without an allocation.

@@ -1,12 +1,13 @@
-//! What judged steps look like to other programs: TAP 14 and JUnit XML. Text out, nothing else.
+//! What judged steps look like to other programs: TAP 13, which `prove` reads, and JUnit XML. Text
+//! out, nothing else.
 
 use std::fmt::Write as _;
 
 use crate::{
     check::Answer,
+    request::Request,
     scenario::Scenario,
     share::{Share, Verdict},
-    user::Judgement,
 };
 
 /// One step of one run through a scenario.
@@ -30,38 +31,53 @@ pub struct JudgedCheck {
 impl Judged {
     /// The answer that was just judged.
     #[must_use]
-    pub fn of(
-        scenario: &Scenario,
-        share: &Share,
-        judgement: &Judgement,
-        answer: &Answer<'_>,
-    ) -> Self {
+    pub fn of(scenario: &Scenario, share: &Share, request: &Request, answer: &Answer<'_>) -> Self {
         let check = |verdict: &Verdict| JudgedCheck {
             name: scenario.checks()[verdict.check].name.clone(),
             found: (!verdict.passed).then(|| scenario.found(verdict.check, answer)),
         };
         Self {
-            step: scenario.steps()[judgement.step].name.clone(),
+            step: name(scenario, request),
             took_ns: Some(answer.after_ns),
             error: None,
             checks: share.verdicts().iter().map(check).collect(),
         }
     }
 
-    /// A step that had no answer, and why.
+    /// A request that had no answer, and why.
     #[must_use]
-    pub fn without_answer(scenario: &Scenario, step: usize, reason: impl Into<String>) -> Self {
+    pub fn without_answer(scenario: &Scenario, request: &Request, reason: &str) -> Self {
+        let (step, error) = (name(scenario, request), Some(reason.to_owned()));
+        Self { step, error, ..Self::default() }
+    }
+
+    /// A step that was not asked for, and why.
+    #[must_use]
+    pub fn unsent(scenario: &Scenario, step: usize, reason: String) -> Self {
         let step = scenario.steps()[step].name.clone();
-        Self { step, error: Some(reason.into()), ..Self::default() }
+        Self { step, error: Some(reason), ..Self::default() }
     }
 }
 
-/// Test Anything Protocol, version 14: a test point for each check, and one for each step that
+/// The step's; of a list, where all have one, what was asked.
+fn name(scenario: &Scenario, request: &Request) -> String {
+    if !scenario.is_list {
+        return scenario.steps()[request.step].name.clone();
+    }
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let (method, target) = (text(request.method()), text(request.target()));
+    match &scenario.origins()[request.origin] {
+        _ if scenario.origins().len() == 1 => format!("{method} {target}"),
+        origin => format!("{method} {origin}{target}"),
+    }
+}
+
+/// Test Anything Protocol, version 13: a test point for each check, and one for each step that
 /// had no answer.
 #[must_use]
 pub fn tap(steps: &[Judged]) -> String {
     let count: usize = steps.iter().map(points).sum();
-    let mut out = format!("TAP version 14\n1..{count}\n");
+    let mut out = format!("TAP version 13\n1..{count}\n");
     let mut number = 0;
     let mut point = |step: &Judged, name: &str, wrong: Option<&String>| {
         number += 1;
@@ -221,11 +237,11 @@ mod tests {
     fn tap_is_version_14() {
         assert_eq!(
             tap(&steps()),
-            "TAP version 14\n1..3\nok 1 - login: status 200\nnot ok 2 - login: text \"\\#1\"\n  \
+            "TAP version 13\n1..3\nok 1 - login: status 200\nnot ok 2 - login: text \"\\#1\"\n  \
              ---\n  message: \"the body is \\\"<a>\\\"\"\n  duration_ms: 1.500\n  ...\nnot ok 3 - \
              buy: an answer\n  ---\n  message: \"connection refused\"\n  ...\n"
         );
-        assert_eq!(tap(&[]), "TAP version 14\n1..0\n");
+        assert_eq!(tap(&[]), "TAP version 13\n1..0\n");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::{
     check::{Answer, Capture, Check},
     feeder::Feeder,
     gzip::Unpacker,
+    head::{is_token, is_value},
     origin::{Origin, Origins},
     request::Wants,
     template::{Names, Template},
@@ -16,6 +17,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub name: String,
+    /// Each round asks what the next line of a file says.
+    pub is_list: bool,
     pub(crate) flows: Vec<Flow>,
     /// Running sums of the flows' weights.
     pub(crate) weights: Vec<u64>,
@@ -156,6 +159,26 @@ impl Scenario {
         &self.feeders
     }
 
+    /// Sends these with every step that does not have them itself.
+    ///
+    /// # Errors
+    /// Which of them would break the framing.
+    pub fn add_headers(&mut self, headers: &[(String, String)]) -> Result<(), String> {
+        for (name, value) in headers {
+            check_header(name, value)?;
+            let asks_for_gzip = name.eq_ignore_ascii_case("accept-encoding");
+            for step in &mut self.steps {
+                if step.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name)) {
+                    continue;
+                }
+                step.headers.push((name.clone(), Template::fixed(value.as_bytes())));
+                step.can_be_packed |= asks_for_gzip && value.contains("gzip") && step.wants.body;
+                step.wants.head |= step.can_be_packed;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes every pause so many times as long: 0 for none, 0.5 for a recording at double speed.
     pub fn scale_think(&mut self, factor: f64) {
         for op in self.flows.iter_mut().flat_map(|flow| &mut flow.ops) {
@@ -196,6 +219,23 @@ impl Scenario {
                 "the URL leads to a server that nobody named; add it to `origins`".to_owned()
             }
         }
+    }
+}
+
+/// Fields that the sender decides, or that would change where a request ends.
+pub(crate) const FRAMING: [&str; 5] =
+    ["content-length", "transfer-encoding", "connection", "expect", "upgrade"];
+
+fn check_header(name: &str, value: &str) -> Result<(), String> {
+    if !is_token(name.as_bytes()) {
+        return Err(format!("{name:?} is no name of a header"));
+    }
+    if FRAMING.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+        return Err(format!("the header {name} is the sender's business"));
+    }
+    match is_value(value.as_bytes()) {
+        true => Ok(()),
+        false => Err(format!("the value of the header {name} has a control character")),
     }
 }
 

@@ -14,6 +14,8 @@ pub struct Share {
     /// Filled by [`User::next`](crate::User::next); stands until the next call for any user.
     pub request: Request,
     pub counts: Counts,
+    /// Rounds take the ways through the scenario in turn, whatever their weights: for a test.
+    pub takes_ways_in_turn: bool,
     pub(crate) cursors: Vec<Cursor>,
     pub(crate) tools: Vec<Tool>,
     pub(crate) scratch: Vec<u8>,
@@ -65,6 +67,7 @@ impl Share {
         Self {
             request: Request::default(),
             counts: Counts::new(scenario.checks.len()),
+            takes_ways_in_turn: false,
             cursors: cursors.collect(),
             tools: scenario.regexes.iter().map(Tool::new).collect(),
             scratch: Vec::new(),

@@ -227,6 +227,7 @@ impl User {
         }
         self.flow = match scenario.flows.len() {
             1 => 0,
+            ways if share.takes_ways_in_turn => (self.own.iteration as usize - 1) % ways,
             _ => weighted(&scenario.weights, &mut self.own.rng),
         };
         (self.at, self.wake_ns, self.state) = (0, 0, State::Inside);

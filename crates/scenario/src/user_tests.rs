@@ -388,7 +388,7 @@ fn every_check_can_fail_and_pass() {
                 body_bytes: body.len() as u64,
                 after_ns: 5_000_000,
             };
-            let judged = Judged::of(&world.scenario, &world.share, &judgement, &answer);
+            let judged = Judged::of(&world.scenario, &world.share, &world.share.request, &answer);
             assert_eq!(judged.took_ns, Some(5_000_000));
             let failed = judged.checks.iter().find(|check| check.found.is_some());
             assert_eq!(failed.map(|check| &check.name), Some(&world.scenario.checks()[first].name));

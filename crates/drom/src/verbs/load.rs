@@ -5,7 +5,7 @@
 mod checks;
 pub(super) mod count;
 mod csv;
-mod duration;
+pub(super) mod duration;
 mod export;
 mod html;
 mod interrupt;
@@ -15,17 +15,19 @@ mod metrics;
 mod output;
 mod pace;
 mod progress;
-mod request;
+pub(super) mod request;
 mod self_test;
 mod series;
-mod text;
+mod steps;
+pub(super) mod text;
 mod told;
-mod transport;
+pub(super) mod transport;
+pub(super) mod users;
 mod view;
 
 use std::{sync::atomic::AtomicBool, time::Duration};
 
-use drom_load::{Error, Outcome, Plan, Stage, Stop};
+use drom_load::{Error, Outcome, Plan, Stage, Stop, Target};
 
 use crate::{exit::Exit, say};
 use checks::Check;
@@ -41,14 +43,15 @@ use told::Told;
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// What to load, e.g. http://127.0.0.1:8080/hello
-    #[arg(required_unless_present = "self_test")]
+    /// What to load: a URL as http://127.0.0.1:8080/hello, a scenario (shop.toml), a HTTP archive
+    /// (shop.har)
+    #[arg(value_name = "URL", required_unless_present_any = ["urls", "self_test"])]
     url: Option<String>,
-    /// Connections, each with one request at a time
+    /// Connections, each with one request at a time; the users of a scenario
     #[arg(short, long, default_value = "10", value_parser = count::parse::<u32>, value_name = "N")]
     #[arg(allow_hyphen_values = true)]
     connections: u32,
-    /// Stop after exactly so many requests
+    /// Stop after exactly so many requests; of a scenario: rounds
     #[arg(short = 'n', long, value_parser = count::parse::<u64>, value_name = "N")]
     #[arg(conflicts_with = "duration", allow_hyphen_values = true)]
     requests: Option<u64>,
@@ -77,6 +80,8 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
+    users: users::Users,
+    #[command(flatten)]
     request: request::Request,
     #[command(flatten)]
     transport: transport::Transport,
@@ -100,6 +105,14 @@ pub struct Args {
     export: export::Flags,
 }
 
+impl Args {
+    /// What is loaded, as it was written.
+    fn what(&self) -> &str {
+        let list = self.users.urls.as_ref().and_then(|path| path.to_str());
+        self.url.as_deref().or(list).unwrap_or_default()
+    }
+}
+
 const AFTER_HELP: &str = "\
 Examples:
   drom load http://127.0.0.1:8080/                  10 connections for 10 s
@@ -108,6 +121,10 @@ Examples:
   drom load http://127.0.0.1:8080/ -c 200 --rate 500      500 a second over at most 200 connections
   drom load http://127.0.0.1:8080/ -c 200 --stages 30s:0-500,2m:500 --arrivals poisson
   drom load http://127.0.0.1:8080/form --data 'name=Ann'
+  drom load shop.toml -c 50 -d 1m                         50 users of a scenario
+  drom load shop.toml -c 500 --rate 20 -d 1m              20 users come each second
+  drom load http://127.0.0.1:8080 --urls list.txt         the URLs of a list in turn
+  drom load http://127.0.0.1:8080 --replay access.log --speed 2
   drom load http://127.0.0.1:8080/ --threshold 'p99<250ms' --threshold 'failed<0.1%'
   drom load --self-test -c 32                       what this machine can send at most
 
@@ -130,10 +147,6 @@ pub fn run(args: &Args) -> Exit {
 }
 
 impl Args {
-    fn url(&self) -> &str {
-        self.url.as_deref().unwrap_or_default()
-    }
-
     fn self_test(&self) -> self_test::Wanted {
         self_test::Wanted {
             connections: self.connections,
@@ -146,9 +159,9 @@ impl Args {
 }
 
 /// Why there is nothing to report.
-struct Failure {
-    message: String,
-    exit: Exit,
+pub(super) struct Failure {
+    pub message: String,
+    pub exit: Exit,
 }
 
 impl From<Error> for Failure {
@@ -175,9 +188,24 @@ fn measure(args: &Args) -> Result<(Plan, Outcome), Failure> {
 }
 
 fn plan(args: &Args) -> Result<Plan, Failure> {
+    let url = args.url.as_deref();
+    let Some(mut cast) = args.users.cast(url)? else {
+        let target = args.transport.target(url.unwrap_or_default())?;
+        let plan = args.request.apply(around(args, target))?;
+        return Ok(args.transport.close(plan));
+    };
+    args.request.apply_to(&mut cast.scenario)?;
+    let targets = cast.targets(&args.transport)?;
+    let plan = around(args, targets[0].clone());
+    let part = users::Part { seed: seed(args), rounds: args.requests, duration: args.duration };
+    Ok(cast.plan(plan, targets, &part))
+}
+
+/// All but what is asked.
+fn around(args: &Args, target: Target) -> Plan {
     let duration = args.duration.unwrap_or(Duration::from_secs(10));
     let pace = pace(args, duration);
-    let plan = Plan {
+    args.transport.apply(Plan {
         connections: args.connections,
         depth: args.pipeline.max(args.streams),
         threads: args.threads,
@@ -189,9 +217,12 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         pace,
         warmup: args.warmup,
         timeout: args.timeout,
-        ..Plan::get(args.transport.target(args.url())?)
-    };
-    Ok(args.transport.apply(args.request.apply(plan)?))
+        ..Plan::get(target)
+    })
+}
+
+fn seed(args: &Args) -> u64 {
+    args.seed.unwrap_or_else(drom_observe::clock::monotonic_ns)
 }
 
 fn pace(args: &Args, duration: Duration) -> Option<drom_load::Pace> {
@@ -199,7 +230,7 @@ fn pace(args: &Args, duration: Duration) -> Option<drom_load::Pace> {
         rate_rps: args.rate,
         stages: &args.stages,
         spread: args.arrivals,
-        seed: args.seed.unwrap_or_else(drom_observe::clock::monotonic_ns),
+        seed: seed(args),
         duration,
         requests: args.requests,
     };
@@ -220,7 +251,7 @@ pub fn watch_interrupts() -> &'static AtomicBool {
 
 fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Exit {
     let told = Told {
-        url: args.url(),
+        url: args.what(),
         plan,
         outcome,
         checks: checks::all(plan, outcome),

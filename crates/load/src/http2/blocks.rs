@@ -3,6 +3,9 @@
 //! A server's blocks change when its `Date` does. Between two changes they are equal bytes, and the
 //! table that they work on settles: then what they say is known without a look into them.
 
+use std::sync::Arc;
+
+use drom_scenario::Request;
 use loona_hpack::{Decoder, encoder::encode_integer_into};
 
 use crate::fault::Fault;
@@ -48,20 +51,20 @@ pub struct Template {
     /// For servers with a smaller table: nothing is put into it, which is said once.
     pub(super) plain: Vec<u8>,
     pub(super) forgoing: Vec<u8>,
-    pub(super) body: Vec<u8>,
+    pub(super) body: Arc<[u8]>,
 }
 
 impl Template {
     /// `fields` begin with the pseudo-header fields; names are lower case.
     #[must_use]
     pub fn new(fields: &[(String, String)], body: &[u8]) -> Self {
-        let mut made = Self { body: body.to_vec(), ..Self::default() };
+        let mut made = Self { body: body.into(), ..Self::default() };
         let (mut room, mut entries) = (TABLE_BYTES, 0);
         let places: Vec<Place> = fields
             .iter()
             .map(|(name, value)| {
                 let size = name.len() + value.len() + ENTRY_BYTES;
-                if let Some(index) = static_field(name, value) {
+                if let Some(index) = static_field(name.as_bytes(), value.as_bytes()) {
                     return Place::Static(index);
                 }
                 if size > room {
@@ -72,13 +75,13 @@ impl Template {
             })
             .collect();
         for ((name, value), place) in fields.iter().zip(places) {
-            made.put(name, value, place, entries);
+            made.put(name.as_bytes(), value.as_bytes(), place, entries);
         }
         made.forgoing = [&[TABLE_EMPTY], &made.plain[..]].concat();
         made
     }
 
-    fn put(&mut self, name: &str, value: &str, place: Place, entries: usize) {
+    fn put(&mut self, name: &[u8], value: &[u8], place: Place, entries: usize) {
         match place {
             Place::Static(index) => {
                 for block in [&mut self.first, &mut self.again, &mut self.plain] {
@@ -100,6 +103,31 @@ impl Template {
     }
 }
 
+/// The block of a request that comes once; it puts nothing into the server's table.
+pub fn put_request(block: &mut Vec<u8>, request: &Request, is_secure: bool) {
+    let mut name_buffer = Vec::new();
+    let mut put = |name: &[u8], value: &[u8]| {
+        name_buffer.clear();
+        name_buffer.extend(name.iter().map(u8::to_ascii_lowercase));
+        put_field(block, &name_buffer, value);
+    };
+    put(b":method", request.method());
+    put(b":scheme", if is_secure { b"https" } else { b"http" });
+    put(b":authority", request.authority());
+    put(b":path", request.target());
+    request.fields().for_each(|(name, value)| put(name, value));
+    if request.has_length() {
+        put(b"content-length", request.body().len().to_string().as_bytes());
+    }
+}
+
+fn put_field(block: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    match static_field(name, value) {
+        Some(index) => put_integer(block, index, 7, 0x80),
+        None => put_literal(block, name, value, (4, 0)),
+    }
+}
+
 /// Where a field is once the first block was read.
 #[derive(Clone, Copy)]
 enum Place {
@@ -110,21 +138,22 @@ enum Place {
     Outside,
 }
 
-fn static_field(name: &str, value: &str) -> Option<usize> {
-    let found = STATIC.iter().find(|(n, v, _)| (*n, *v) == (name, value));
+fn static_field(name: &[u8], value: &[u8]) -> Option<usize> {
+    let found = STATIC.iter().find(|(n, v, _)| (n.as_bytes(), v.as_bytes()) == (name, value));
     found.map(|(_, _, index)| *index)
 }
 
 /// A literal field; how its first byte begins says what becomes of it.
-fn put_literal(block: &mut Vec<u8>, name: &str, value: &str, (bits, leading): (u8, u8)) {
-    let known = STATIC_NAMES.iter().find(|(known, _)| *known == name).map(|(_, index)| *index);
+fn put_literal(block: &mut Vec<u8>, name: &[u8], value: &[u8], (bits, leading): (u8, u8)) {
+    let known =
+        STATIC_NAMES.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, index)| *index);
     put_integer(block, known.unwrap_or(0), bits, leading);
     if known.is_none() {
         put_integer(block, name.len(), 7, 0);
-        block.extend_from_slice(name.as_bytes());
+        block.extend_from_slice(name);
     }
     put_integer(block, value.len(), 7, 0);
-    block.extend_from_slice(value.as_bytes());
+    block.extend_from_slice(value);
 }
 
 fn put_integer(block: &mut Vec<u8>, value: usize, bits: u8, leading: u8) {
@@ -142,12 +171,23 @@ pub struct Reader {
     /// How often it was read in a row, and after how often the table does not change any more.
     times: usize,
     settles_after: usize,
+    /// Whether somebody wants to see the fields, and those of the last head then.
+    pub keeps: bool,
+    pub text: Vec<u8>,
 }
 
 impl Default for Reader {
     fn default() -> Self {
         let decoder = Decoder::new();
-        Self { decoder, known: Vec::new(), known_head: None, times: 0, settles_after: 0 }
+        Self {
+            decoder,
+            known: Vec::new(),
+            known_head: None,
+            times: 0,
+            settles_after: 0,
+            keeps: false,
+            text: Vec::new(),
+        }
     }
 }
 
@@ -171,18 +211,25 @@ impl Reader {
 
     fn decode(&mut self, block: &[u8]) -> Result<Head, Fault> {
         let (mut status, mut length, mut is_bad) = (None, None, false);
-        let decoded = self.decoder.decode_with_cb(block, |name, value| match &*name {
-            b":status" => {
-                is_bad |= status.is_some();
-                status = digits(&value).filter(|code| (100..1000).contains(code));
-                is_bad |= status.is_none();
+        let (keeps, text) = (self.keeps, &mut self.text);
+        text.clear();
+        let decoded = self.decoder.decode_with_cb(block, |name, value| {
+            if keeps {
+                [&*name, b": ", &*value, b"\r\n"].iter().for_each(|part| text.extend(*part));
             }
-            b"content-length" => {
-                is_bad |= length.is_some();
-                length = digits(&value);
-                is_bad |= length.is_none();
+            match &*name {
+                b":status" => {
+                    is_bad |= status.is_some();
+                    status = digits(&value).filter(|code| (100..1000).contains(code));
+                    is_bad |= status.is_none();
+                }
+                b"content-length" => {
+                    is_bad |= length.is_some();
+                    length = digits(&value);
+                    is_bad |= length.is_none();
+                }
+                _ => {}
             }
-            _ => {}
         });
         if decoded.is_err() || is_bad {
             return Err(Fault::BadHeaderBlock);
@@ -304,8 +351,8 @@ mod tests {
                         ]);
                     } else {
                         put_integer(&mut block, 8, 7, 0x80);
-                        put_literal(&mut block, "content-length", &length, (6, 0x40));
-                        put_literal(&mut block, "date", "now and then", (6, 0x40));
+                        put_literal(&mut block, b"content-length", length.as_bytes(), (6, 0x40));
+                        put_literal(&mut block, b"date", b"now and then", (6, 0x40));
                     }
                     plain.times = 0;
                     prop_assert_eq!(reader.read(&block), plain.read(&block));
@@ -324,11 +371,11 @@ mod tests {
     fn a_block_settles_when_it_fills_the_table() {
         let mut block = vec![0x88];
         assert_eq!(settles_after(&block), Some(1), "only pointers");
-        put_literal(&mut block, "x-plain", &"y".repeat(300), (4, 0));
+        put_literal(&mut block, b"x-plain", &b"y".repeat(300), (4, 0));
         assert_eq!(settles_after(&block), Some(1), "nothing is put into the table");
-        put_literal(&mut block, "content-length", "12", (6, 0x40));
+        put_literal(&mut block, b"content-length", b"12", (6, 0x40));
         assert_eq!(settles_after(&block), Some(129));
-        put_literal(&mut block, "x-name", "y", (6, 0x40));
+        put_literal(&mut block, b"x-name", b"y", (6, 0x40));
         assert_eq!(settles_after(&block), Some(65));
         block.push(TABLE_EMPTY);
         assert_eq!(settles_after(&block), None);

@@ -1,24 +1,24 @@
 //! HTTP/2 on a connection: streams instead of turns. What `wire.rs` does for HTTP/1.
 
-use std::io::{self, Write};
-
-use super::{Lane, wire::Digested};
+use super::{
+    Lane,
+    wire::{Digested, write_error, write_on},
+};
 use crate::{
-    connection::{Connection, Phase, to_ns},
-    http2::{Event, Http2},
+    connection::{Connection, Phase},
+    http2::{Event, Http2, WINDOW_STEP},
     outcome::ErrorKind,
     protocol::Fault,
     world::World,
 };
 
-/// A stream may send so much more each time that it has sent so much.
-const WINDOW_STEP: u64 = 1 << 29;
-
 impl<W: World> Lane<'_, W> {
     /// Begins with HTTP/2. Requests wait until the server has told how many it takes: one that
     /// takes few may close a connection with more.
     pub(super) fn greet(&mut self, connection: &mut Connection<W::Stream>) {
-        connection.http2 = Some(Box::default());
+        let mut http2 = Box::<Http2>::default();
+        http2.keep_heads(self.users.is_some());
+        connection.http2 = Some(http2);
         connection.phase = Phase::Greeting;
         self.write_out(connection);
     }
@@ -34,13 +34,17 @@ impl<W: World> Lane<'_, W> {
     /// Puts what is pending into streams, as many as the server takes, and writes what is to be
     /// written.
     pub(super) fn flush_streams(&mut self, connection: &mut Connection<W::Stream>) {
+        let is_secure = self.route(connection).security.is_some();
         let Some(http2) = &mut connection.http2 else { return };
         if connection.pending > 0 {
             self.now_ns = self.world.now_ns();
             let under_way = connection.flights.len() - connection.pending;
             let room = http2.places().saturating_sub(under_way).min(connection.pending);
             for exchange in connection.flights.iter_mut().skip(under_way).take(room) {
-                exchange.stream = http2.request(&self.template);
+                exchange.stream = match &self.users {
+                    None => http2.request(&self.template),
+                    Some(users) => http2.send(users.request(exchange.user), is_secure),
+                };
                 exchange.written_ns = self.now_ns;
                 exchange.ready_ns = connection.ready_ns;
             }
@@ -53,15 +57,10 @@ impl<W: World> Lane<'_, W> {
         let (Some(http2), Some(stream)) = (&mut connection.http2, &mut connection.stream) else {
             return;
         };
-        while connection.written < http2.out.len() {
-            match stream.write(&http2.out[connection.written..]) {
-                Ok(count) => connection.written += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => {
-                    let kind = super::wire::write_error(&error);
-                    return self.fail(connection, kind);
-                }
-            }
+        match write_on(stream, &http2.out, &mut connection.written) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return self.fail_by(connection, write_error(&error), &error),
         }
         http2.out.clear();
         connection.written = 0;
@@ -82,35 +81,23 @@ impl<W: World> Lane<'_, W> {
     pub(super) fn digest_streams(
         &mut self,
         connection: &mut Connection<W::Stream>,
-        mut input: &[u8],
+        input: &[u8],
     ) -> Digested {
         let Some(mut http2) = connection.http2.take() else { return Digested::Failed };
-        let mut digested = Digested::Part;
-        loop {
-            let (event, rest) = match http2.next(input) {
-                Ok((None, _)) => break,
-                Ok((Some(event), rest)) => (event, rest),
-                Err(fault) => {
-                    connection.http2 = Some(http2);
-                    self.fault(connection, fault);
-                    return Digested::Failed;
-                }
-            };
-            input = rest;
-            match self.act(connection, &mut http2, &event) {
-                // An answer that was the connection's last.
-                Ok(_) if connection.stream.is_none() => return Digested::Answers,
-                Ok(false) => {}
-                Ok(true) => digested = Digested::Answers,
-                Err(fault) => {
-                    connection.http2 = Some(http2);
-                    self.fault(connection, fault);
-                    return Digested::Failed;
-                }
-            }
+        let acted = self.act_on_all(connection, &mut http2, input);
+        if connection.stream.is_none() {
+            // An answer was the connection's last.
+            return Digested::Answers;
         }
         let last = http2.last_stream();
         connection.http2 = Some(http2);
+        let has_room = match acted {
+            Ok(has_room) => has_room,
+            Err(fault) => {
+                self.fault(connection, fault);
+                return Digested::Failed;
+            }
+        };
         let mut streams = connection.flights.iter().map(|exchange| exchange.stream);
         let mut is_answered_here = |last| streams.any(|stream| (1..=last).contains(&stream));
         if last.is_some_and(|last| !is_answered_here(last)) {
@@ -121,7 +108,30 @@ impl<W: World> Lane<'_, W> {
             return Digested::Answers;
         }
         self.write_out(connection);
-        if connection.http2.is_some() { digested } else { Digested::Failed }
+        match (connection.http2.is_some(), has_room) {
+            (false, _) => Digested::Failed,
+            (true, true) => Digested::Answers,
+            (true, false) => Digested::Part,
+        }
+    }
+
+    /// Acts on what the bytes mean, as long as the connection lives; whether there is room for
+    /// another request.
+    fn act_on_all(
+        &mut self,
+        connection: &mut Connection<W::Stream>,
+        http2: &mut Http2,
+        mut input: &[u8],
+    ) -> Result<bool, Fault> {
+        let mut has_room = false;
+        while let (Some(event), rest) = http2.next(input)? {
+            input = rest;
+            has_room |= self.act(connection, http2, &event)?;
+            if connection.stream.is_none() {
+                break;
+            }
+        }
+        Ok(has_room)
     }
 
     /// Acts on an event; whether there is room for another request.
@@ -144,15 +154,26 @@ impl<W: World> Lane<'_, W> {
             Event::Head { status, length, .. } => {
                 exchange.status = status;
                 exchange.first_byte_ns = self.now_ns;
-                let has_body = !self.is_head && status != 204 && status != 304;
+                let is_head = match &mut self.users {
+                    None => self.is_head,
+                    Some(users) => {
+                        users.keep_head(exchange.user, http2.last_head());
+                        users.is_head(exchange.user)
+                    }
+                };
+                let has_body = !is_head && status != 204 && status != 304;
                 exchange.length = length.filter(|_| has_body);
             }
             Event::Body { bytes, .. } => {
-                let before = exchange.body_bytes / WINDOW_STEP;
+                if let Some(users) = &mut self.users {
+                    users.keep_body(exchange.user, bytes);
+                }
+                let steps = |bytes: u64| bytes / u64::from(WINDOW_STEP);
+                let before = steps(exchange.body_bytes);
                 exchange.body_bytes += bytes.len() as u64;
                 exchange.wire_bytes += bytes.len() as u64;
-                if exchange.body_bytes / WINDOW_STEP > before {
-                    http2.widen(stream, WINDOW_STEP as u32);
+                if steps(exchange.body_bytes) > before {
+                    http2.widen(stream, WINDOW_STEP);
                 }
             }
             Event::End { .. } => {
@@ -162,7 +183,6 @@ impl<W: World> Lane<'_, W> {
                 if exchange.status == 0 {
                     return Err(Fault::BadHeaderBlock);
                 }
-                connection.status = exchange.status;
                 self.complete(connection, at, true, &[]);
                 return Ok(true);
             }
@@ -175,36 +195,26 @@ impl<W: World> Lane<'_, W> {
                 return Ok(true);
             }
             Event::Reset { .. } => {
-                self.fail_one(connection, at, ErrorKind::Closed);
+                self.fail_one(connection, at, ErrorKind::Closed, true);
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// One request fails, and the connection goes on.
-    fn fail_one(&mut self, connection: &mut Connection<W::Stream>, at: usize, kind: ErrorKind) {
-        let Some(exchange) = connection.flights.remove(at) else { return };
-        self.in_flight -= 1;
-        self.tally.failed(kind, &exchange, self.now_ns);
-        self.record(connection, exchange, Some(kind), true);
-        connection.on_socket += 1;
-    }
-
     /// Ends the streams that have lasted too long; the others go on.
     pub(super) fn check_streams(&mut self, connection: &mut Connection<W::Stream>) {
-        let limit_ns = to_ns(self.plan.timeout);
-        let is_late = |begun_ns: u64, now_ns: u64| now_ns.saturating_sub(begun_ns) >= limit_ns;
-        while let Some(at) =
-            connection.flights.iter().position(|e| is_late(e.begun_ns, self.now_ns))
-        {
+        let late = |lane: &Self, connection: &Connection<W::Stream>| {
+            connection.flights.iter().position(|e| lane.has_lasted_too_long(e.begun_ns))
+        };
+        while let Some(at) = late(self, connection) {
             let stream = connection.flights[at].stream;
             if at + connection.pending >= connection.flights.len() {
                 connection.pending -= 1;
             } else if let Some(http2) = &mut connection.http2 {
                 http2.cancel(stream);
             }
-            self.fail_one(connection, at, ErrorKind::Timeout);
+            self.fail_one(connection, at, ErrorKind::Timeout, true);
         }
         self.refill(connection);
     }

@@ -7,7 +7,7 @@ use crate::{
     connection::{Connection, Phase, to_ns},
     error::Error,
     outcome::ErrorKind,
-    plan::{Plan, Version},
+    plan::{Plan, Target, Version},
     poll::Ready,
     protocol::{Event, Fault},
     socket::{Route, Transport},
@@ -23,10 +23,14 @@ const STAMPED_EACH: usize = 8;
 /// Most heads are shorter.
 const HEAD_ROOM: usize = 1_024;
 
-/// How the connections of `plan` are made.
-pub fn route(plan: &Plan, request: &[u8]) -> Result<Route, Error> {
-    let one_segment = plan.keepalive && request.len() <= SEGMENT_BYTES;
-    let target = &plan.target;
+/// How the connections of `plan` are made; what users of a scenario ask may be of any length.
+pub fn routes(plan: &Plan, request: &[u8]) -> Result<Vec<Route>, Error> {
+    let one_segment = plan.keepalive && request.len() <= SEGMENT_BYTES && plan.scene.is_none();
+    let targets = plan.scene.as_ref().map_or(std::slice::from_ref(&plan.target), |s| &s.targets);
+    targets.iter().map(|target| route(plan, target, one_segment)).collect()
+}
+
+fn route(plan: &Plan, target: &Target, one_segment: bool) -> Result<Route, Error> {
     let security = target.secure.then(|| plan.trust.security(target.name(), plan.version.alpn()));
     Ok(Route {
         address: target.address.clone(),
@@ -73,7 +77,8 @@ impl<W: World> Lane<'_, W> {
         }
         connection.phase = Phase::Connecting;
         connection.connect_ns = self.now_ns;
-        match self.world.connect(&self.route, connection.token) {
+        let route = &self.routes[connection.token as usize % self.routes.len()];
+        match self.world.connect(route, connection.token) {
             Ok(stream) => connection.stream = Some(stream),
             Err(error) => self.connect_failed(connection, error),
         }
@@ -94,15 +99,20 @@ impl<W: World> Lane<'_, W> {
         }
     }
 
+    pub(super) fn route(&self, connection: &Connection<W::Stream>) -> &Route {
+        &self.routes[connection.token as usize % self.routes.len()]
+    }
+
     /// Goes on with the handshake, if there is one; then requests can be written.
     fn secure(&mut self, connection: &mut Connection<W::Stream>) {
+        let is_secured = self.route(connection).security.is_some();
         let Some(stream) = &mut connection.stream else { return };
         match stream.settle() {
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => return self.handshake_failed(connection, &error),
         }
-        if self.route.security.is_some() {
+        if is_secured {
             self.now_ns = self.world.now_ns();
             self.tally.times.tls.record_ns(self.now_ns.saturating_sub(connection.secure_ns));
             if self.tls.is_none() {
@@ -131,7 +141,7 @@ impl<W: World> Lane<'_, W> {
                 io::ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
                 _ => error.to_string(),
             };
-            let address = self.route.address.clone();
+            let address = self.route(connection).address.clone();
             self.fatal = Some(Error::Handshake { address, reason });
         }
         self.unreachable(connection, ErrorKind::Tls);
@@ -159,7 +169,7 @@ impl<W: World> Lane<'_, W> {
     }
 
     fn connect_failed(&mut self, connection: &mut Connection<W::Stream>, error: io::Error) {
-        if let Some(fatal) = self.judge_connect(&error) {
+        if let Some(fatal) = self.judge_connect(connection, &error) {
             self.fatal = Some(fatal);
         }
         self.os_error = error.raw_os_error();
@@ -178,8 +188,12 @@ impl<W: World> Lane<'_, W> {
     }
 
     /// A server that was never reached is no measurement; one that goes away is.
-    fn judge_connect(&self, source: &io::Error) -> Option<Error> {
-        let address = self.route.address.clone();
+    fn judge_connect(
+        &self,
+        connection: &Connection<W::Stream>,
+        source: &io::Error,
+    ) -> Option<Error> {
+        let address = self.route(connection).address.clone();
         match source.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => {
                 let wanted = u64::from(self.plan.connections) + 64;
@@ -209,13 +223,14 @@ impl<W: World> Lane<'_, W> {
         }
         self.stamp_written(connection);
         let Some(stream) = &mut connection.stream else { return };
-        let wanted = connection.pending * self.request_bytes;
-        while connection.written < wanted {
-            match stream.write(&self.batch[connection.written..wanted]) {
-                Ok(count) => connection.written += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return self.fail_by(connection, write_error(&error), &error),
-            }
+        let pending = match self.users {
+            None => &self.batch[..connection.pending * self.request_bytes],
+            Some(_) => &connection.request[..],
+        };
+        match write_on(stream, pending, &mut connection.written) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return self.fail_by(connection, write_error(&error), &error),
         }
         if self.plan.records_max > 0 {
             self.stamp_sent(connection);
@@ -236,7 +251,10 @@ impl<W: World> Lane<'_, W> {
     #[inline]
     fn stamp_written(&mut self, connection: &mut Connection<W::Stream>) {
         self.now_ns = self.world.now_ns();
-        let begun = connection.written.div_ceil(self.request_bytes);
+        let begun = match self.users {
+            None => connection.written.div_ceil(self.request_bytes),
+            Some(_) => usize::from(connection.written > 0),
+        };
         let first = connection.flights.len() - connection.pending + begun;
         for exchange in connection.flights.iter_mut().skip(first) {
             exchange.written_ns = self.now_ns;
@@ -282,14 +300,23 @@ impl<W: World> Lane<'_, W> {
     /// little more than the head.
     #[inline]
     fn room(&self, connection: &Connection<W::Stream>, whole: usize) -> usize {
-        let is_large = self.last_body >= SKIP_BYTES_MIN && self.plan.expect_body.is_none();
+        let is_large = self.last_body >= SKIP_BYTES_MIN && !self.is_looked_at(connection);
         if is_large && connection.answer.left() == 0 { HEAD_ROOM } else { whole }
     }
 
     /// Much of the body is still to come, and nobody wants to see it.
     #[inline]
     fn skips(&self, connection: &Connection<W::Stream>) -> bool {
-        connection.answer.left() >= SKIP_BYTES_MIN && self.plan.expect_body.is_none()
+        connection.answer.left() >= SKIP_BYTES_MIN && !self.is_looked_at(connection)
+    }
+
+    /// Somebody wants to see the body.
+    #[inline]
+    fn is_looked_at(&self, connection: &Connection<W::Stream>) -> bool {
+        match (&self.users, connection.flights.front()) {
+            (Some(users), Some(exchange)) => users.wants(exchange.user).body,
+            _ => self.plan.expect_body.is_some(),
+        }
     }
 
     fn skip(&mut self, connection: &mut Connection<W::Stream>) -> Skipped {
@@ -360,6 +387,9 @@ impl<W: World> Lane<'_, W> {
         if let Some(exchange) = connection.flights.front_mut().filter(|e| e.first_byte_ns == 0) {
             exchange.first_byte_ns = self.now_ns;
         }
+        if let (Some(users), Some(exchange)) = (&self.users, connection.flights.front()) {
+            self.heads.expect(users.is_head(exchange.user), users.wants(exchange.user).head);
+        }
         let (mut piece, mut digested): (&[u8], _) = (&[], Digested::Part);
         loop {
             let (event, rest) = match connection.answer.next(&mut self.heads, input) {
@@ -375,11 +405,17 @@ impl<W: World> Lane<'_, W> {
             input = rest;
             match event {
                 Event::Head(head) => {
-                    connection.status = head.status;
+                    exchange.status = head.status;
+                    if let Some(users) = &mut self.users {
+                        users.keep_head(exchange.user, self.heads.last());
+                    }
                     self.last_body = connection.answer.left();
                 }
                 Event::Body(body) => {
                     exchange.body_bytes += body.len() as u64;
+                    if let Some(users) = &mut self.users {
+                        users.keep_body(exchange.user, body);
+                    }
                     if self.plan.expect_body.is_some() {
                         connection.body.add(body);
                         piece = body;
@@ -441,6 +477,24 @@ pub(super) enum Digested {
     Answers,
     /// The end of the connection's requests.
     Failed,
+}
+
+/// Writes `bytes` from the first that is not `written` on, as far as the socket takes them; whether
+/// that is to the end.
+#[inline]
+pub(super) fn write_on(
+    stream: &mut impl Write,
+    bytes: &[u8],
+    written: &mut usize,
+) -> io::Result<bool> {
+    while *written < bytes.len() {
+        match stream.write(&bytes[*written..]) {
+            Ok(count) => *written += count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
 }
 
 pub(super) fn write_error(error: &io::Error) -> ErrorKind {

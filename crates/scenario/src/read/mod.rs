@@ -117,7 +117,8 @@ impl<'s> Compiler<'s> {
         self.steps.push(step);
         let flow = Flow { name: String::new(), ops: vec![Op::Send(0)] };
         let name = self.file_name();
-        self.finish(name, vec![flow], vec![1], false, Session::Iteration)
+        let made = self.finish(name, vec![flow], vec![1], false, Session::Iteration);
+        Scenario { is_list: true, ..made }
     }
 
     fn set(&mut self, set: &[(String, String)]) {
@@ -157,6 +158,7 @@ impl<'s> Compiler<'s> {
         steps.iter_mut().for_each(|step| step.wants.head |= has_cookies);
         Scenario {
             name,
+            is_list: false,
             flows,
             weights,
             steps,

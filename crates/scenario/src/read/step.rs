@@ -10,7 +10,7 @@ use crate::{
     json_path::JsonPath,
     origin::Parts,
     request::Wants,
-    scenario::{CheckName, Step, StopOn, Target, Think},
+    scenario::{CheckName, FRAMING, Step, StopOn, Target, Think},
     table::{Table, Value},
     template::Template,
 };
@@ -28,10 +28,6 @@ pub struct Defaults {
 
 /// Longer chains of redirects than any browser follows.
 const FOLLOW_MAX: u64 = 50;
-
-/// Fields that the sender decides, or that would change where a request ends.
-const FRAMING: [&str; 5] =
-    ["content-length", "transfer-encoding", "connection", "expect", "upgrade"];
 
 impl<'s> Compiler<'s> {
     pub fn read_defaults(&mut self, value: &Value<'s>) -> Result<Defaults, Error> {

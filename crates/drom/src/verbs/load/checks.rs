@@ -67,9 +67,11 @@ fn counts(outcome: &Outcome) -> Check {
 
 /// Whether an open loop did what was planned.
 fn schedule(outcome: &Outcome, open: &OpenTally) -> Check {
-    let (planned, sent) = (outcome.sent + open.unsent, outcome.sent);
+    let sent = super::steps::begun(outcome);
+    let planned = sent + open.unsent;
     let lag_us = open.lag.quantile_ns(0.99) as f64 / 1e3;
-    let mut evidence = format!("{planned} planned = {sent} sent + {} unsent", open.unsent);
+    let begun = if outcome.scene.is_some() { "rounds begun" } else { "sent" };
+    let mut evidence = format!("{planned} planned = {sent} {begun} + {} unsent", open.unsent);
     if open.lag.count() > 0 {
         evidence += &format!("; p99 of the lag {}", super::text::time_us(lag_us));
     }
@@ -83,6 +85,9 @@ fn errors(outcome: &Outcome) -> Check {
     let evidence = match (errors, refused, outcome.first_fault) {
         (0, 0, _) if outcome.ok == 0 => "no request ended in the window".to_owned(),
         (0, 0, _) => "every request that ended has a complete, good answer".to_owned(),
+        (0, _, _) if outcome.scene.is_some() => {
+            format!("{refused} answers do not pass their checks")
+        }
         (0, _, _) => format!("{refused} answers have a status of 400 or more"),
         (_, _, None) => {
             format!("{} requests ended without a complete, good answer", outcome.failed)

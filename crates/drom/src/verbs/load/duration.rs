@@ -1,30 +1,10 @@
-//! Times as people type them: 500ms, 10s, 2m, 1h; a bare number is seconds. Pure.
+//! Times of flags. Pure.
 
 use std::time::Duration;
 
-/// Longest time that is accepted: sums with the clock stay far from overflow.
-const SECONDS_MAX: f64 = 1e7;
-
+/// A scenario's times are written in the same way.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let unit_s = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" | "" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(wrong(text)),
-    };
-    let seconds = number.parse::<f64>().map_err(|_| wrong(text))? * unit_s;
-    if seconds > SECONDS_MAX {
-        return Err(format!("{text:?} is longer than a run can be"));
-    }
-    Ok(Duration::from_secs_f64(seconds))
-}
-
-fn wrong(text: &str) -> String {
-    format!("{text:?} is not a time; write 500ms, 10s, 2m or 1h")
+    drom_scenario::duration::parse(text).map(Duration::from_nanos)
 }
 
 #[cfg(test)]

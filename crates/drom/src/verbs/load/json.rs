@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{
     checks::Check,
     series::{self, Second},
+    steps,
     told::{Goal, Told},
 };
 
@@ -25,6 +26,8 @@ struct Document<'a> {
     phases: Phases,
     #[serde(skip_serializing_if = "Option::is_none")]
     open: Option<Open>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scenario: Option<steps::Document<'a>>,
     status: &'a BTreeMap<u16, u64>,
     errors: BTreeMap<&'static str, u64>,
     client: Client,
@@ -120,6 +123,8 @@ pub fn render(told: &Told<'_>) -> String {
 pub fn template(told: &Told<'_>) -> Value {
     let mut document = document(told);
     document.series.clear();
+    // Its lists are as long as the scenario: a line of CSV has no room for them.
+    document.scenario = None;
     let is_closed = document.open.is_none();
     document.open.get_or_insert_with(|| open(told.plan, told.outcome, &OpenTally::default()));
     let mut value = serde_json::to_value(&document).unwrap_or_default();
@@ -149,6 +154,7 @@ fn document<'a>(told: &'a Told<'_>) -> Document<'a> {
         latency_us: Latencies::of(&outcome.latency),
         phases: phases(plan, outcome),
         open: outcome.open.as_ref().map(|tally| open(plan, outcome, tally)),
+        scenario: steps::document(plan, outcome),
         status: &outcome.status,
         errors,
         client: client(outcome),
@@ -204,9 +210,10 @@ fn phases(plan: &Plan, outcome: &Outcome) -> Phases {
 }
 
 fn open(plan: &Plan, outcome: &Outcome, tally: &OpenTally) -> Open {
-    let planned = outcome.sent + tally.unsent;
-    let (arrivals, seed) = match plan.pace.as_ref().map(|pace| pace.arrivals) {
-        Some(Arrivals::Poisson { seed }) => ("poisson", Some(seed)),
+    let planned = steps::begun(outcome) + tally.unsent;
+    let (arrivals, seed) = match plan.pace.as_ref().map(|pace| &pace.arrivals) {
+        Some(Arrivals::Poisson { seed }) => ("poisson", Some(*seed)),
+        Some(Arrivals::Recorded(_)) => ("recorded", None),
         _ => ("constant", None),
     };
     let seconds = outcome.duration.as_secs_f64();

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use drom_load::Plan;
+use drom_scenario::Scenario;
 
 use super::Failure;
 use crate::exit::Exit;
@@ -40,17 +41,40 @@ pub struct Request {
 }
 
 impl Request {
+    /// Puts the flags into every step of a scenario that does not say otherwise.
+    pub fn apply_to(&self, scenario: &mut Scenario) -> Result<(), Failure> {
+        let of_one_request = [
+            ("--method", self.method.is_some()),
+            ("--data", self.data.is_some()),
+            ("--data-file", self.data_file.is_some()),
+            ("--form", !self.form.is_empty()),
+        ];
+        let said = of_one_request.into_iter().find(|(_, is_said)| *is_said);
+        let done = match said {
+            Some((flag, _)) => Err(format!("{flag} is for one request; here the file says it")),
+            None => scenario.add_headers(&self.headers(false)),
+        };
+        done.map_err(|message| Failure { message, exit: Exit::Usage })
+    }
+
     /// Puts the flags into `plan`.
     pub fn apply(&self, plan: Plan) -> Result<Plan, Failure> {
         let body = self.body()?;
         let default = if body.is_some() { "POST" } else { "GET" };
+        let headers = self.headers(body.is_some());
+        let method = self.method.clone().unwrap_or_else(|| default.to_owned());
+        Ok(Plan { method, headers, body: body.unwrap_or_default(), ..plan })
+    }
+
+    /// Those that were written, and those that other flags stand for.
+    fn headers(&self, has_body: bool) -> Vec<(String, String)> {
         let mut headers = self.headers.clone();
         let mut say = |name: &str, value: String| {
             if !headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name)) {
                 headers.push((name.to_owned(), value));
             }
         };
-        if body.is_some() {
+        if has_body {
             say("Content-Type", FORM.to_owned());
         }
         if let Some(user) = &self.basic {
@@ -62,8 +86,7 @@ impl Request {
         if self.gzip {
             say("Accept-Encoding", "gzip".to_owned());
         }
-        let method = self.method.clone().unwrap_or_else(|| default.to_owned());
-        Ok(Plan { method, headers, body: body.unwrap_or_default(), ..plan })
+        headers
     }
 
     fn body(&self) -> Result<Option<Vec<u8>>, Failure> {

@@ -4,10 +4,11 @@
 
 use std::io::IsTerminal;
 
-use drom_load::{Arrivals, Latency, OpenTally, Outcome, Pace, Plan, Version};
+use drom_load::{Arrivals, Latency, OpenTally, Outcome, Pace, Plan, Scene, Version};
 
 use super::{
     checks::{Check, State},
+    steps,
     told::{Goal, Told},
 };
 
@@ -34,6 +35,11 @@ impl Paint {
         self.dress("2", text)
     }
 
+    /// A judgement of one thing.
+    pub fn verdict(self, is_good: bool) -> String {
+        self.state(if is_good { State::Ok } else { State::Failed })
+    }
+
     fn state(self, state: State) -> String {
         match state {
             State::Ok => self.dress("32", "ok  "),
@@ -54,6 +60,7 @@ pub fn render(told: &Told<'_>, paint: Paint, width: Option<usize>) -> String {
     }
     let blocks = [
         rates(outcome, paint),
+        scene(plan, outcome, paint),
         latencies(plan, outcome, paint),
         answers(outcome, paint),
         goals(&told.goals, paint),
@@ -117,12 +124,32 @@ fn row(paint: Paint, title: &str, text: &str) -> String {
 
 fn heading(url: &str, plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
     let mut lines = vec![
-        row(paint, "Target", &format!("{} {url}", plan.method)),
+        target(url, plan, paint),
         row(paint, "Load", &format!("{}; {}", clients(plan, outcome), outcome.engine)),
     ];
     lines.extend(plan.pace.as_ref().map(|pace| row(paint, "Arrivals", &arrivals(pace))));
     lines.push(row(paint, "Window", &window(plan, outcome)));
     lines
+}
+
+fn target(url: &str, plan: &Plan, paint: Paint) -> String {
+    match &plan.scene {
+        None => row(paint, "Target", &format!("{} {url}", plan.method)),
+        Some(scene) => row(paint, "Scenario", &scenario(url, scene)),
+    }
+}
+
+/// How large it is, and what repeats it.
+fn scenario(url: &str, scene: &Scene) -> String {
+    let (flows, steps) = (scene.scenario.flows().len(), scene.scenario.steps().len());
+    let ways =
+        if flows > 1 { format!("{}, ", number_of(flows as u64, "way")) } else { String::new() };
+    let steps = number_of(steps as u64, "step");
+    let servers = match &scene.targets[..] {
+        [one] => one.host.clone(),
+        all => number_of(all.len() as u64, "server"),
+    };
+    format!("{url}: {ways}{steps} on {servers}; seed {}", scene.seed)
 }
 
 /// What was done, for how long: the page's line below the title.
@@ -153,9 +180,11 @@ fn window(plan: &Plan, outcome: &Outcome) -> String {
 
 fn clients(plan: &Plan, outcome: &Outcome) -> String {
     let used = plan.connections_used();
-    let mut connections = number_of(u64::from(used), "connection");
+    let noun = if plan.scene.is_some() { "user" } else { "connection" };
+    let mut connections = number_of(u64::from(used), noun);
     if used < plan.connections {
-        connections += &format!(" (of {}: one request each)", count(u64::from(plan.connections)));
+        let each = if plan.scene.is_some() { "round" } else { "request" };
+        connections += &format!(" (of {}: one {each} each)", count(u64::from(plan.connections)));
     }
     let threads = number_of(outcome.thread_cpu.len() as u64, "thread");
     let reuse = match (plan.keepalive, plan.depth) {
@@ -177,9 +206,12 @@ fn arrivals(pace: &Pace) -> String {
         _ => format!("{} for {}", rate(stage), time_us(stage.duration.as_secs_f64() * 1e6)),
     });
     let stages: Vec<String> = stages.collect();
-    let how = match pace.arrivals {
+    let how = match &pace.arrivals {
         Arrivals::Constant => "constant".to_owned(),
         Arrivals::Poisson { seed } => format!("Poisson, seed {seed}"),
+        Arrivals::Recorded(times) => {
+            return format!("{} recorded, {} on average", count(times.len() as u64), stages[0]);
+        }
     };
     format!("{}; {how}", stages.join(", then "))
 }
@@ -211,6 +243,27 @@ fn rates(outcome: &Outcome, paint: Paint) -> Vec<String> {
         };
         let text = format!("{:>10} again{resent}", count(outcome.reconnects));
         lines.push(row(paint, "Connects", &text));
+    }
+    lines
+}
+
+/// Rounds, steps, and the checks that failed.
+fn scene(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
+    let Some((scene, tally)) = steps::both(plan, outcome) else { return Vec::new() };
+    let mut lines = vec![row(paint, "Rounds", &steps::rounds(outcome, tally))];
+    let columns = |row: &[String; 6]| {
+        let [figures @ .., name] = row;
+        figures.iter().map(|figure| format!("{figure:>10}")).collect::<String>() + "  " + name
+    };
+    let head = columns(&steps::COLUMNS.map(str::to_owned));
+    lines.push(row(paint, "", &paint.dim(&head)));
+    for (at, step) in steps::rows(scene, tally).iter().enumerate() {
+        lines.push(row(paint, if at == 0 { "Steps" } else { "" }, &columns(step)));
+    }
+    for (at, (failed, of, what)) in steps::failures(scene, tally).iter().enumerate() {
+        let title = if at == 0 { "Not as told" } else { "" };
+        let number = paint.dress("31", &format!("{:>10}", count(*failed)));
+        lines.push(row(paint, title, &format!("{number} of {}  {what}", count(*of))));
     }
     lines
 }
@@ -266,10 +319,11 @@ fn figures(latency: &Latency) -> String {
 
 /// What an open loop wanted, and what did not come to it.
 fn planned(outcome: &Outcome, open: &OpenTally) -> String {
-    let all = outcome.sent + open.unsent;
+    let all = steps::begun(outcome) + open.unsent;
+    let what = if outcome.scene.is_some() { "rounds" } else { "requests" };
     let seconds = outcome.duration.as_secs_f64();
     let rate = if seconds > 0.0 { all as f64 / seconds } else { 0.0 };
-    let mut text = format!("{:>10} requests/s", si_count(rate));
+    let mut text = format!("{:>10} {what}/s", si_count(rate));
     if open.unsent > 0 {
         text += &format!(", {} unsent: no connection was free", count(open.unsent));
     }
@@ -306,7 +360,7 @@ fn answers(outcome: &Outcome, paint: Paint) -> Vec<String> {
     lines
 }
 
-fn number_of(number: u64, noun: &str) -> String {
+pub fn number_of(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 

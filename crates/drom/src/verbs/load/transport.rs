@@ -77,10 +77,15 @@ impl Transport {
         Target::at_address(url, Address::Tcp(address))
     }
 
-    /// Puts the flags into `plan`, whose headers may end each connection, too.
+    /// A header of `plan` may end each connection, too.
+    pub fn close(&self, plan: Plan) -> Plan {
+        Plan { keepalive: plan.keepalive && !closes(&plan.headers), ..plan }
+    }
+
+    /// Puts the flags into `plan`.
     pub fn apply(&self, plan: Plan) -> Plan {
         Plan {
-            keepalive: !self.no_keepalive && !closes(&plan.headers),
+            keepalive: !self.no_keepalive,
             version: match (self.http10, self.http2) {
                 (true, _) => Version::Http10,
                 (false, true) => Version::Http2,

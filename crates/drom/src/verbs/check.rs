@@ -1,0 +1,170 @@
+//! `drom check`: a scenario as a test. Runs it, says which checks hold; the engine and the checks
+//! are those of a load.
+
+use std::{fmt::Write as _, fs, path::PathBuf, time::Duration};
+
+use drom_load::{Outcome, Plan, Stop};
+use drom_scenario::{Judged, junit, tap};
+
+use super::load::{
+    Failure, count, duration, request::Request, text::Paint, text::number_of, text::time_us,
+    transport::Transport, users,
+};
+use crate::{exit::Exit, say};
+
+/// Run a scenario as a test.
+///
+/// Every way through the scenario is gone once, by one user, and every answer is held against the
+/// checks of its step; the same checks are valid under load.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// A scenario (shop.toml), a HTTP archive (shop.har), or the base of --urls or --replay
+    #[arg(value_name = "SCENARIO", required_unless_present = "urls")]
+    what: Option<String>,
+    /// Go every way so many times
+    #[arg(long, default_value = "1", value_parser = count::parse::<u64>, value_name = "N")]
+    #[arg(allow_hyphen_values = true)]
+    times: u64,
+    /// Longest wait for a whole answer, connect included
+    #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "TIME")]
+    timeout: Duration,
+    /// Print the Test Anything Protocol (TAP 13)
+    #[arg(long)]
+    tap: bool,
+    /// Write JUnit XML; - is stdout, in place of the text
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Of the text only what failed
+    #[arg(short, long)]
+    quiet: bool,
+    /// What is random about the users of an earlier run once more
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    users: users::Users,
+    #[command(flatten)]
+    request: Request,
+    #[command(flatten)]
+    transport: Transport,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  drom check shop.toml                       every way once
+  prove --exec 'drom check --tap' shop.toml
+  drom check shop.toml --junit report.xml --var base=http://127.0.0.1:8080
+  drom check http://127.0.0.1:8080 --urls list.txt
+
+Exit status: 0 every check holds; 1 could not be run (no server); 2 wrong flags or scenario; 9 a
+check failed, or an answer did not come; 130 stopped by Ctrl-C.
+Scenarios and their checks are described in docs/scenario.md.";
+
+pub fn run(args: &Args) -> Exit {
+    let done = measure(args).and_then(|(plan, outcome)| report(args, &plan, &outcome));
+    done.unwrap_or_else(|Failure { message, exit }| {
+        say::line(format!("drom check: {message}"));
+        exit
+    })
+}
+
+fn measure(args: &Args) -> Result<(Plan, Outcome), Failure> {
+    let plan = plan(args)?;
+    let outcome = drom_load::run(&plan, super::load::watch_interrupts(), &mut |_| {})?;
+    Ok((plan, outcome))
+}
+
+/// One user, who goes every way in its turn; of a list or a log every line.
+fn plan(args: &Args) -> Result<Plan, Failure> {
+    let Some(mut cast) = args.users.cast(args.what.as_deref())? else {
+        let what = args.what.as_deref().unwrap_or_default();
+        let message = format!("{what:?} is no scenario; drom load loads a URL");
+        return Err(Failure { message, exit: Exit::Usage });
+    };
+    args.request.apply_to(&mut cast.scenario)?;
+    cast.times_ns = None;
+    let (flows, rows) = (cast.scenario.flows().len(), cast.rows());
+    let rounds = args.times.saturating_mul((flows * rows) as u64);
+    let targets = cast.targets(&args.transport)?;
+    let plan = args.transport.apply(Plan {
+        connections: 1,
+        stop: Stop::Requests(rounds),
+        timeout: args.timeout,
+        ..Plan::get(targets[0].clone())
+    });
+    let seed = args.seed.unwrap_or_else(drom_observe::clock::monotonic_ns);
+    let part = users::Part { seed, rounds: Some(rounds), duration: None };
+    let mut plan = cast.plan(plan, targets, &part);
+    plan.scene.iter_mut().for_each(|scene| scene.is_test = true);
+    Ok(plan)
+}
+
+fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Result<Exit, Failure> {
+    let judged = outcome.scene.as_ref().map_or(&[][..], |tally| &tally.judged);
+    let name = plan.scene.as_ref().map_or("", |scene| &scene.scenario.name);
+    if let Some(path) = args.junit.as_ref().filter(|path| path.as_os_str() != "-") {
+        let written = fs::write(path, junit(name, judged));
+        written.map_err(|error| failed(format!("cannot write {}: {error}", path.display())))?;
+    }
+    let said = match &args.junit {
+        Some(path) if path.as_os_str() == "-" => say::result(&junit(name, judged)),
+        _ if args.tap => say::result(&tap(judged)),
+        _ => say::words(&text(judged, args.quiet, Paint::for_stdout())),
+    };
+    said.map_err(|error| failed(format!("cannot print the result: {error}")))?;
+    let is_good = judged.iter().all(is_good);
+    Ok(match (outcome.interrupted, is_good) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Done,
+        (false, false) => Exit::Missed,
+    })
+}
+
+/// A line for each answer, and below it what is not as it should be.
+fn text(judged: &[Judged], quiet: bool, paint: Paint) -> String {
+    let mut out = String::new();
+    for step in judged.iter().filter(|step| !quiet || !is_good(step)) {
+        let took = step.took_ns.map_or_else(|| "-".to_owned(), |ns| time_us(ns as f64 / 1e3));
+        let name = drom_report::format::plain(&step.step);
+        put(&mut out, format_args!("{} {took:>10}  {name}\n", paint.verdict(is_good(step))));
+        for (check, found) in wrong(step) {
+            put(&mut out, format_args!("{:18}{check}: {found}\n", ""));
+        }
+    }
+    let (checks, failed) = counts(judged);
+    let answers = judged.iter().filter(|step| step.error.is_none()).count();
+    let missing = match judged.len() - answers {
+        0 => String::new(),
+        missing => format!(", {missing} missing"),
+    };
+    let (answers, checks) = (number_of(answers as u64, "answer"), number_of(checks, "check"));
+    put(&mut out, format_args!("{answers}{missing}; {checks}, {failed} failed\n"));
+    out
+}
+
+/// What is wrong with it, and what was there instead.
+fn wrong(step: &Judged) -> impl Iterator<Item = (String, String)> {
+    let plain = |text: &str| drom_report::format::plain(text);
+    let error = step.error.iter().map(move |error| ("no answer".to_owned(), plain(error)));
+    let failed = step.checks.iter().filter_map(|check| Some((check, check.found.as_ref()?)));
+    error.chain(failed.map(move |(check, found)| (plain(&check.name), plain(found))))
+}
+
+/// All checks, and those that failed.
+fn counts(judged: &[Judged]) -> (u64, u64) {
+    let checks = judged.iter().flat_map(|step| &step.checks);
+    let failed = checks.clone().filter(|check| check.found.is_some());
+    (checks.count() as u64, failed.count() as u64)
+}
+
+fn is_good(step: &Judged) -> bool {
+    step.error.is_none() && step.checks.iter().all(|check| check.found.is_none())
+}
+
+fn put(out: &mut String, words: std::fmt::Arguments<'_>) {
+    out.write_fmt(words).expect("a string takes all");
+}
+
+fn failed(message: String) -> Failure {
+    Failure { message, exit: Exit::Failed }
+}

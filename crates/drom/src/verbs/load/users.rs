@@ -1,0 +1,218 @@
+//! Who asks, where it is not one request again and again: flags of scenarios, lists of URLs and
+//! recordings, and the scenario that they make. Reads the files; knows no sockets.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use drom_load::{Arrivals, Pace, Plan, Scene, Stage, Stop, Target};
+use drom_scenario::{
+    AccessLog, LogOptions, Scenario, UrlOrder, WriteOptions, read_har, write_scenario,
+};
+
+use super::{Failure, transport::Transport};
+use crate::{exit::Exit, say};
+
+/// Behind the last request of a recording.
+const LAST_NS: u64 = 1_000_000;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Users, lists and recordings")]
+pub struct Users {
+    /// Ask for the URLs in this file, one a line; paths are asked of the URL
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    pub urls: Option<PathBuf>,
+    /// Which of them comes next: round-robin, random, or weighted by the numbers behind them
+    #[arg(long, value_name = "HOW", default_value = "round-robin", value_parser = UrlOrder::of)]
+    #[arg(requires = "urls")]
+    order: UrlOrder,
+    /// Ask again what this access log (common or combined) says, at its times
+    #[arg(long, value_name = "LOG")]
+    pub replay: Option<PathBuf>,
+    /// With --replay: other methods than GET and HEAD too, without their bodies
+    #[arg(long, requires = "replay")]
+    all_methods: bool,
+    /// Pauses and times of a recording or scenario so many times as fast
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
+    speed: f64,
+    /// A variable of the scenario; can be repeated
+    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
+    variables: Vec<(String, String)>,
+}
+
+/// What users do.
+pub struct Cast {
+    pub scenario: Scenario,
+    /// When requests were made, where that was recorded.
+    pub times_ns: Option<Vec<u64>>,
+}
+
+impl Users {
+    /// What the target and the flags say that users do; `None`: the target is a URL and nothing
+    /// else.
+    pub fn cast(&self, target: Option<&str>) -> Result<Option<Cast>, Failure> {
+        if let Some(list) = &self.urls {
+            let scenario = Scenario::read_urls(list, target, self.order).map_err(wrong)?;
+            return Ok(Some(Cast { scenario, times_ns: None }));
+        }
+        let target = target.unwrap_or_default();
+        if let Some(log) = &self.replay {
+            return self.recorded(log, target).map(Some);
+        }
+        let path = Path::new(target);
+        let mut scenario = match path.extension().and_then(|extension| extension.to_str()) {
+            _ if target.contains("://") => return Ok(None),
+            Some("toml") => Scenario::read(path, &self.variables).map_err(wrong)?,
+            Some("har") => self.archive(path)?,
+            _ if path.is_file() => return Err(usage(format!("{target}: {OTHER_FILE}"))),
+            _ => return Ok(None),
+        };
+        scenario.scale_think(1.0 / self.speed);
+        Ok(Some(Cast { scenario, times_ns: None }))
+    }
+
+    fn archive(&self, path: &Path) -> Result<Scenario, Failure> {
+        let exchanges = read_har(path, &read(path)?).map_err(wrong)?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let text = write_scenario(&name, &exchanges, &WriteOptions::default());
+        let no_file = |_: &Path| Err(std::io::ErrorKind::NotFound.into());
+        Scenario::parse(&text, path, &self.variables, &no_file).map_err(wrong)
+    }
+
+    fn recorded(&self, path: &Path, base: &str) -> Result<Cast, Failure> {
+        let options = LogOptions { all_methods: self.all_methods, ..LogOptions::default() };
+        let mut log = AccessLog::read(path, &read(path)?, options).map_err(wrong)?;
+        if log.bad_lines + log.unsafe_requests > 0 {
+            say::line(left_out(path, &log));
+        }
+        let times_ns = std::mem::take(&mut log.times_ns);
+        let times_ns = times_ns.into_iter().map(|ns| (ns as f64 / self.speed) as u64).collect();
+        let scenario = log.scenario(path, base).map_err(wrong)?;
+        Ok(Cast { scenario, times_ns: Some(times_ns) })
+    }
+}
+
+const OTHER_FILE: &str = "what is in this file? A scenario ends in .toml, an HTTP archive in .har; \
+                          a list of URLs is given as --urls FILE, an access log as --replay FILE";
+
+/// How much of it is done.
+pub struct Part {
+    pub seed: u64,
+    pub rounds: Option<u64>,
+    pub duration: Option<Duration>,
+}
+
+impl Cast {
+    /// Lines of a list or a log; 1 of anything else.
+    pub fn rows(&self) -> usize {
+        let list = self.scenario.feeders().first().filter(|_| self.scenario.is_list);
+        list.map_or(1, drom_scenario::Feeder::rows)
+    }
+
+    /// Where its servers are; at least one.
+    pub fn targets(&self, transport: &Transport) -> Result<Vec<Target>, Failure> {
+        let urls = self.scenario.origins().iter().map(|origin| format!("{origin}/"));
+        let targets = urls.map(|url| transport.target(&url)).collect::<Result<Vec<_>, _>>()?;
+        match targets.is_empty() {
+            true => Err(usage("the scenario asks no server".to_owned())),
+            false => Ok(targets),
+        }
+    }
+
+    /// These users in place of the one request of `plan`. Rounds that were counted, or recorded,
+    /// go on to their ends.
+    pub fn plan(self, plan: Plan, targets: Vec<Target>, part: &Part) -> Plan {
+        let is_recorded = self.times_ns.is_some();
+        let pace = self.times_ns.map_or(plan.pace, |times| Some(recorded(times, part)));
+        let scene = Scene {
+            scenario: Arc::new(self.scenario),
+            targets,
+            seed: part.seed,
+            finishes_rounds: is_recorded || part.rounds.is_some(),
+            is_test: false,
+        };
+        let stop = pace.as_ref().map_or(plan.stop, |pace| Stop::After(pace.duration()));
+        Plan { scene: Some(scene), pace, stop, ..plan }
+    }
+}
+
+/// The times as far as they are wanted, and a stage as long as they take.
+fn recorded(mut times_ns: Vec<u64>, part: &Part) -> Pace {
+    let most = part.rounds.map_or(usize::MAX, |rounds| rounds as usize);
+    let end_ns = part.duration.map_or(u64::MAX, |duration| duration.as_nanos() as u64);
+    let wanted = times_ns.iter().take(most).take_while(|ns| **ns < end_ns).count();
+    times_ns.truncate(wanted);
+    let last_ns = times_ns.last().copied().unwrap_or(0);
+    let duration = Duration::from_nanos(last_ns + LAST_NS);
+    let mean_rps = times_ns.len() as f64 / duration.as_secs_f64();
+    let stages = vec![Stage::steady(duration, mean_rps)];
+    Pace { arrivals: Arrivals::Recorded(times_ns.into()), stages }
+}
+
+fn left_out(path: &Path, log: &AccessLog) -> String {
+    let mut words = format!("drom load: {}: left out:", path.display());
+    if log.unsafe_requests > 0 {
+        let more = log.unsafe_requests;
+        words += &format!(" {more} requests that are neither GET nor HEAD (--all-methods)");
+    }
+    if let Some(bad) = log.bad.first() {
+        let comma = if log.unsafe_requests > 0 { ";" } else { "" };
+        words += &format!(
+            "{comma} {} lines, the first is line {}: {}",
+            log.bad_lines, bad.line, bad.reason
+        );
+    }
+    words
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| usage(format!("cannot read {}: {error}", path.display())))
+}
+
+fn wrong(error: drom_scenario::Error) -> Failure {
+    usage(error.to_string())
+}
+
+fn usage(message: String) -> Failure {
+    Failure { message, exit: Exit::Usage }
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let factor = text.strip_suffix('x').unwrap_or(text).parse::<f64>().ok();
+    let factor = factor.filter(|factor| (0.001..=1e6).contains(factor));
+    factor
+        .ok_or_else(|| "a factor is a number from 0.001 to 1000000; 2 is twice as fast".to_owned())
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("a variable looks like name=value")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_is_cut_where_it_is_asked_to_be() {
+        let of = |rounds, duration| {
+            let part = Part { seed: 1, rounds, duration };
+            let pace = recorded(vec![0, 5_000_000, 9_000_000], &part);
+            let Arrivals::Recorded(times) = &pace.arrivals else { panic!("another kind") };
+            (times.to_vec(), pace.duration())
+        };
+        let ms = Duration::from_millis;
+        assert_eq!(of(None, None), (vec![0, 5_000_000, 9_000_000], ms(10)));
+        assert_eq!(of(Some(2), None), (vec![0, 5_000_000], ms(6)));
+        assert_eq!(of(None, Some(ms(5))), (vec![0], ms(1)));
+    }
+
+    #[test]
+    fn factors_are_read() {
+        assert_eq!((factor("2"), factor("0.5x")), (Ok(2.0), Ok(0.5)));
+        assert!(["", "0", "-1", "x", "inf", "NaN", "1e9"].iter().all(|text| factor(text).is_err()));
+    }
+}

@@ -1,0 +1,96 @@
+//! `drom check` from outside: what holds, what does not, and how it is told.
+
+#[path = "support/shop.rs"]
+mod shop;
+
+use std::{
+    fs,
+    process::{Command, Output, Stdio},
+};
+
+use shop::{SCENARIO, Shop, scenario};
+
+fn check(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
+    command.arg("check").args(arguments).stdin(Stdio::null()).output().expect("it starts")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+#[test]
+fn a_scenario_that_holds_is_told_step_by_step() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let path = scenario(folder.path(), &shop.base, SCENARIO);
+    let output = check(&[&path]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let steps: Vec<String> = text(&output).lines().map(|line| line[..2].to_owned()).collect();
+    assert_eq!(steps, ["ok", "ok", "ok", "3 "], "{}", text(&output));
+    assert_eq!(shop.asked().len(), 4, "the redirect is followed");
+    assert_eq!(text(&check(&[&path, "--quiet"])).lines().count(), 1);
+    assert_eq!(check(&[&path, "--times", "5"]).status.code(), Some(0));
+    assert_eq!(shop.visitors(), 7);
+}
+
+#[test]
+fn what_does_not_hold_is_named_with_what_was_there() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let wrong = SCENARIO.replace("text = \"known\"", "text = \"nobody\", max_bytes = 3");
+    let path = scenario(folder.path(), &shop.base, &wrong);
+    let output = check(&[&path]);
+    assert_eq!(output.status.code(), Some(9));
+    let said = text(&output);
+    assert!(said.contains("FAIL") && said.contains("text \"nobody\": "), "{said}");
+    assert!(said.contains("2 failed") && said.contains("3 answers"), "{said}");
+}
+
+#[test]
+fn tap_and_junit_are_what_their_readers_take() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let path = scenario(folder.path(), &shop.base, SCENARIO);
+    let report = folder.path().join("report.xml");
+    let output = check(&[&path, "--tap", "--junit", report.to_str().expect("text")]);
+    let tap = text(&output);
+    assert!(tap.starts_with("TAP version 13\n1..9\nok 1 - log in: status below 400\n"), "{tap}");
+    let xml = fs::read_to_string(&report).expect("written");
+    assert!(xml.contains("tests=\"9\" failures=\"0\" errors=\"0\""), "{xml}");
+    let program = format!("{} check --tap", env!("CARGO_BIN_EXE_drom"));
+    let proved = Command::new("prove").args(["--exec", &program, &path]).output();
+    let proved = proved.expect("perl brings prove");
+    let said = String::from_utf8_lossy(&proved.stdout);
+    assert!(proved.status.success() && said.contains("Result: PASS"), "{said}");
+}
+
+#[test]
+fn every_way_is_gone_once_and_every_line_of_a_list() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let ways = "[[scenario]]\nname = 'a'\nweight = 1000\n[[scenario.step]]\nurl = '/a'\n\
+                [[scenario]]\nname = 'b'\n[[scenario.step]]\nurl = '/b'\n";
+    let path = scenario(folder.path(), &shop.base, ways);
+    assert_eq!(check(&[&path, "--times", "2"]).status.code(), Some(0));
+    let line = |path: &str| format!("GET {path} HTTP/1.1");
+    assert_eq!(shop.asked(), ["/a", "/b", "/a", "/b"].map(line));
+    let list = folder.path().join("list");
+    fs::write(&list, "/a\n/none\n/b\n").expect("written");
+    let output = check(&[&shop.base, "--urls", list.to_str().expect("text")]);
+    assert_eq!(output.status.code(), Some(9));
+    assert!(text(&output).contains("GET /none\n"), "{}", text(&output));
+}
+
+#[test]
+fn an_answer_that_does_not_come_is_a_failure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let shop = Shop::open();
+    let slow = "[[step]]\nurl = '/'\n[[step]]\nurl = 'http://127.0.0.1:1/'\n";
+    let path = scenario(folder.path(), &shop.base, slow);
+    let output = check(&[&path]);
+    assert_eq!(output.status.code(), Some(9), "{output:?}");
+    assert!(text(&output).contains("no answer: no connection"), "{}", text(&output));
+    // Where nobody listens at all nothing was tested.
+    let path = scenario(folder.path(), "http://127.0.0.1:1", "[[step]]\nurl = '/'\n");
+    let output = check(&[&path]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("refused"), "{output:?}");
+    assert_eq!(check(&["http://127.0.0.1:1/"]).status.code(), Some(2));
+}

@@ -1,0 +1,183 @@
+//! `drom load` with users: scenarios, lists of URLs, archives, access logs. What they sent is what
+//! the server saw.
+
+#[path = "support/loading.rs"]
+mod loading;
+#[path = "support/shop.rs"]
+mod shop;
+
+use std::{fs, process::Output};
+
+use loading::{document, drom};
+use serde_json::Value;
+use shop::{SCENARIO, Shop, scenario};
+
+/// A test machine may be too busy to be believed; that is not the test's affair.
+fn measured(output: &Output) -> Value {
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 3 | 6)), "{} {told}", output.status);
+    document(output)
+}
+
+fn refusal(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn users_are_told_apart_and_do_what_the_scenario_says() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let path = scenario(folder.path(), &shop.base, SCENARIO);
+    let told = measured(&drom(&[&path, "-c", "5", "-t", "2", "-n", "60", "--json"]));
+    let ways = &told["scenario"];
+    assert_eq!(told["requests"]["sent"], 240, "{told:#}");
+    assert_eq!((&told["requests"]["ok"], &told["requests"]["failed"]), (&240.into(), &0.into()));
+    assert_eq!((&ways["rounds"]["done"], &ways["rounds"]["begun"]), (&60.into(), &60.into()));
+    let steps = ways["steps"].as_array().expect("a list");
+    let names: Vec<_> = steps.iter().map(|step| step["name"].as_str().unwrap_or("")).collect();
+    assert_eq!(names, ["log in", "look", "move"]);
+    assert_eq!((&steps[1]["ok"], &steps[2]["ok"]), (&60.into(), &120.into()));
+    let failed = ways["checks"].as_array().expect("a list").iter().map(|check| &check["failed"]);
+    assert!(failed.clone().count() > 3 && failed.clone().all(|failed| failed == 0), "{ways:#}");
+    assert_eq!((shop.visitors(), shop.times("POST /login"), shop.connections()), (60, 60, 5));
+    assert_eq!((shop.times("GET /old"), shop.times("GET /new")), (60, 60));
+}
+
+#[test]
+fn the_text_names_steps_and_what_failed() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let text = SCENARIO.replace("text = \"known\"", "text = \"unknown\"");
+    let path = scenario(folder.path(), &shop.base, &text);
+    let output = drom(&[&path, "-c", "2", "-n", "4", "--seed", "9"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    for words in ["3 steps", "seed 9", "2 users", "4 done", "look: text \"unknown\"", "4 of 4"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(text.contains("4 answers do not pass their checks"), "{text}");
+}
+
+#[test]
+fn rounds_of_an_open_loop_are_planned_and_finished() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let path = scenario(folder.path(), &shop.base, SCENARIO);
+    let told = measured(&drom(&[&path, "-c", "20", "--rate", "50", "-n", "25", "--json"]));
+    assert_eq!((&told["open"]["planned"], &told["open"]["unsent"]), (&25.into(), &0.into()));
+    assert_eq!((&told["scenario"]["rounds"]["done"], shop.visitors()), (&25.into(), 25));
+    assert_eq!(told["requests"]["ok"], 100);
+}
+
+#[test]
+fn connections_of_their_own_are_made_for_each_request_when_asked() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let path = scenario(folder.path(), &shop.base, SCENARIO);
+    let told = measured(&drom(&[&path, "-c", "2", "-n", "3", "--no-keepalive", "--json"]));
+    assert_eq!((&told["requests"]["ok"], shop.connections()), (&12.into(), 12));
+    assert_eq!(told["scenario"]["rounds"]["done"], 3);
+}
+
+#[test]
+fn a_list_is_asked_in_its_order_or_by_weight() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let list = folder.path().join("list");
+    fs::write(&list, format!("# two of them\n/a\n{}/b\n", shop.base)).expect("written");
+    let list = list.to_str().expect("text");
+    let told = measured(&drom(&[&shop.base, "--urls", list, "-c", "1", "-n", "5", "--json"]));
+    assert_eq!(told["requests"]["ok"], 5);
+    let line = |path: &str| format!("GET {path} HTTP/1.1");
+    assert_eq!(shop.asked(), ["/a", "/b", "/a", "/b", "/a"].map(line));
+    let heavy = folder.path().join("heavy");
+    fs::write(&heavy, format!("{0}/a 999\n{0}/b 1\n", shop.base)).expect("written");
+    let heavy = heavy.to_str().expect("text");
+    measured(&drom(&["--urls", heavy, "--order", "weighted", "-n", "100", "--json"]));
+    assert!(shop.times("GET /a") > 3 + 80, "{:?}", shop.times("GET /a"));
+}
+
+#[test]
+fn headers_of_the_command_line_go_with_every_step() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let path = scenario(folder.path(), &shop.base, "[[step]]\nurl = '/look/t0'\n");
+    // The shop knows the first visitor by this.
+    let login = "[[step]]\nurl = '/login'\nform = { user = 'ann' }\n";
+    let other = scenario(folder.path(), &shop.base, login);
+    measured(&drom(&[&other, "-n", "1", "--json"]));
+    scenario(folder.path(), &shop.base, "[[step]]\nurl = '/look/t0'\n");
+    let told = measured(&drom(&[&path, "-n", "2", "-H", "Cookie: id=0", "--json"]));
+    assert_eq!(told["requests"]["ok"], 2);
+    let told = measured(&drom(&[&path, "-n", "2", "--json"]));
+    assert_eq!(told["requests"]["failed"], 2);
+}
+
+#[test]
+fn a_log_is_replayed_at_its_times_or_faster() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let log = folder.path().join("access.log");
+    let line = |second: u32, what: &str| {
+        format!("1.2.3.4 - - [01/Jan/2026:00:00:{second:02} +0000] \"{what} HTTP/1.1\" 200 5\n")
+    };
+    let lines = [line(0, "GET /a"), line(1, "POST /login"), line(3, "GET /b"), "junk\n".to_owned()];
+    fs::write(&log, lines.concat()).expect("written");
+    let log = log.to_str().expect("text");
+    let output = drom(&[&shop.base, "--replay", log, "--speed", "10", "--json"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("1 requests that are neither") && said.contains("line 4"), "{said}");
+    let told = measured(&output);
+    assert_eq!(
+        (&told["requests"]["ok"], &told["open"]["arrivals"]),
+        (&2.into(), &"recorded".into())
+    );
+    let seconds = told["duration_s"].as_f64().expect("seconds");
+    assert!((0.3..3.0).contains(&seconds), "{seconds}");
+    assert_eq!(shop.asked(), ["GET /a HTTP/1.1", "GET /b HTTP/1.1"]);
+}
+
+#[test]
+fn an_archive_is_replayed_with_its_checks() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let entry = |at: &str, path: &str, status: u16| {
+        serde_json::json!({
+            "startedDateTime": at, "time": 1,
+            "request": {
+                "method": "GET", "url": format!("{}{path}", shop.base), "httpVersion": "HTTP/1.1",
+                "headers": [], "queryString": [], "cookies": [], "headersSize": -1, "bodySize": 0
+            },
+            "response": {
+                "status": status, "statusText": "", "httpVersion": "HTTP/1.1", "headers": [],
+                "cookies": [], "content": { "size": 0, "mimeType": "" }, "redirectURL": "",
+                "headersSize": -1, "bodySize": 0
+            },
+            "cache": {}, "timings": { "send": 0, "wait": 1, "receive": 0 }
+        })
+    };
+    let entries = [
+        entry("2026-01-01T00:00:00.000Z", "/a", 200),
+        entry("2026-01-01T00:00:02.000Z", "/none", 404),
+    ];
+    let har = serde_json::json!({ "log": {
+        "version": "1.2", "creator": { "name": "x", "version": "1" }, "entries": entries
+    }});
+    let path = folder.path().join("shop.har");
+    fs::write(&path, har.to_string()).expect("written");
+    let path = path.to_str().expect("text");
+    let told = measured(&drom(&[path, "-c", "1", "-n", "2", "--speed", "100", "--json"]));
+    assert_eq!((&told["requests"]["ok"], &told["status"]["404"]), (&4.into(), &2.into()));
+    assert!(told["duration_s"].as_f64() < Some(2.0), "a hundred times as fast: {told:#}");
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_before_the_first_request() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let path = scenario(folder.path(), &shop.base, "[[step]]\nurl = '/'\nnonsense = 1\n");
+    let said = refusal(&drom(&[&path]));
+    assert!(said.contains("shop.toml:4") && said.contains("nonsense"), "{said}");
+    let good = scenario(folder.path(), &shop.base, "[[step]]\nurl = '/'\n");
+    assert!(refusal(&drom(&[&good, "--data", "x"])).contains("--data is for one request"));
+    assert!(refusal(&drom(&[&good, "--pipeline", "4"])).contains("nothing to pipeline"));
+    assert!(refusal(&drom(&[&good, "-H", "Content-Length: 3"])).contains("sender's business"));
+    let empty = folder.path().join("empty");
+    fs::write(&empty, "/a\n\n/b\n").expect("written");
+    let empty = empty.to_str().expect("text");
+    assert!(refusal(&drom(&[&shop.base, "--urls", empty])).contains("empty:2"));
+    assert!(refusal(&drom(&[empty])).contains("--urls FILE"));
+    assert!(refusal(&drom(&["no-such.toml"])).contains("cannot read no-such.toml"));
+    assert_eq!(shop.asked(), Vec::<String>::new());
+}

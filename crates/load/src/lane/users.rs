@@ -1,0 +1,110 @@
+//! Users of a scenario on a thread's connections: each has one of its own to every server that it
+//! asks, or in HTTP/2 a place on one. Who does what is `users.rs`; how requests travel is `wire.rs`
+//! and `streams.rs`.
+
+use super::Lane;
+use crate::{
+    connection::{Connection, Phase},
+    open::Due,
+    users::{Begins, Turn},
+    world::World,
+};
+
+/// A user's request and the connection that it goes to.
+#[derive(Clone, Copy, Debug)]
+pub struct Asking {
+    pub token: u32,
+    user: u32,
+    planned_ns: u64,
+    is_punctual: bool,
+}
+
+impl<W: World> Lane<'_, W> {
+    /// The next request of a user who can go on, if anybody has one.
+    pub fn next_asking(&mut self) -> Option<Asking> {
+        let is_cut = self.is_cut();
+        loop {
+            match self.users.as_mut()?.next_turn(self.now_ns, is_cut) {
+                Turn::Nobody => return None,
+                Turn::Round { user } => self.take_round(user),
+                Turn::Send { user, origin, planned_ns, is_punctual } => {
+                    let token = (user / self.plan.depth) as usize * self.routes.len() + origin;
+                    return Some(Asking { token: token as u32, user, planned_ns, is_punctual });
+                }
+            }
+        }
+    }
+
+    /// Puts the request on its connection.
+    pub fn ask(&mut self, connection: &mut Connection<W::Stream>, asking: Asking) {
+        let is_open = connection.phase == Phase::Open;
+        self.start(connection, asking.planned_ns);
+        if let Some(exchange) = connection.flights.back_mut() {
+            exchange.user = asking.user;
+        }
+        if let (Some(users), Some(version)) = (&self.users, self.plan.version.of_text()) {
+            connection.request.clear();
+            let request = users.request(asking.user);
+            request.write_http1(version, self.plan.keepalive, &mut connection.request);
+        }
+        self.flush(connection);
+        let written_ns = connection.flights.back().map(|exchange| exchange.written_ns);
+        if let Some(ns) = written_ns.filter(|_| is_open && asking.is_punctual) {
+            self.tally.open.lag.record_ns(ns.saturating_sub(asking.planned_ns));
+        }
+    }
+
+    /// A round begins that was planned; the user waited for it.
+    pub fn begin_planned_round(&mut self, due: Due) {
+        let Some(users) = &mut self.users else { return };
+        let was_free = due.free_ns <= due.planned_ns;
+        self.tally.open.queued += u64::from(!was_free);
+        users.begin_round(due.token, due.planned_ns, Begins::Planned { is_punctual: was_free });
+    }
+
+    /// Rounds that are to end are over, and no user is in one that may go on.
+    pub fn are_users_done(&mut self) -> bool {
+        let is_cut = self.is_cut();
+        let Some(users) = &self.users else { return true };
+        users.inside == 0 || is_cut
+    }
+
+    /// The time of an open loop is over: no request begins any more but the first ones of rounds.
+    fn is_cut(&self) -> bool {
+        let (Some(open), Some(users)) = (&self.open, &self.users) else { return false };
+        self.now_ns >= open.end_ns() && !users.scene.finishes_rounds
+    }
+
+    /// A user wants to begin a round.
+    fn take_round(&mut self, user: u32) {
+        let is_between = !self.measuring && self.now_ns >= self.window_ns;
+        let Some(users) = &mut self.users else { return };
+        let Some(open) = &mut self.open else {
+            if self.left == Some(0) {
+                return;
+            }
+            if let Some(left) = self.left.as_mut().filter(|_| self.measuring) {
+                *left -= 1;
+            }
+            return users.begin_round(user, self.now_ns, Begins::Again);
+        };
+        let due = if is_between { None } else { open.take_due(self.now_ns) };
+        match due {
+            None => open.rest(user, self.now_ns),
+            Some(planned_ns) => {
+                self.tally.open.queued += 1;
+                users.begin_round(user, planned_ns, Begins::Planned { is_punctual: false });
+            }
+        }
+    }
+
+    /// In an open loop there is a connection before somebody has to wait for it.
+    pub(super) fn keep_ready(&mut self, connection: &mut Connection<W::Stream>) {
+        let is_first = (connection.token as usize).is_multiple_of(self.routes.len());
+        let is_gone = connection.stream.is_none() && connection.flights.is_empty();
+        if is_first && is_gone && self.open.is_some() && self.plan.keepalive {
+            self.connect(connection);
+        }
+        self.flush(connection);
+    }
+}

@@ -1,0 +1,367 @@
+//! Users of a scenario: what one thread's [`Users`] do next, and what their answers are judged as.
+//!
+//! A user has one request at a time. Nobody is asked for the next request inside of an answer: who
+//! can go on is noted, and the worker's loop lets them ([`Users::next_turn`]), so that no chain of
+//! users and connections can recurse. Which connection a request goes to is `lane/users.rs`'s
+//! business; knows no sockets and no clock.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use drom_scenario::{
+    Answer, Counts, Judged, Judgement, Next, Part, Request, Scenario, Share, User, Wants,
+};
+
+use crate::{
+    exchange::Exchange,
+    outcome::ErrorKind,
+    plan::Scene,
+    scene::{Rounds, SceneTally},
+};
+
+/// A round without a request, and a user who could not connect, are no reason to ask again at once.
+pub const REST_NS: u64 = 10_000_000;
+/// So much of a body is kept to be looked at, and so much memory from one answer to the next.
+const BODY_BYTES_MAX: usize = 16 << 20;
+const KEPT_BYTES_MAX: usize = 64 << 10;
+/// A user who finds nothing to send so often in a row lets others go on.
+const VAIN_MAX: u32 = 100;
+
+pub struct Users<'a> {
+    pub scene: &'a Scene,
+    share: Share,
+    places: Vec<Place>,
+    /// Who waits until when.
+    timers: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Who can go on.
+    ready: Vec<u32>,
+    /// Users under way in a round.
+    pub inside: u32,
+    /// Users who have no more to do: the rows of a feeder are all taken.
+    ended: u32,
+    /// Number of the next new user, and of how many threads this is one.
+    next_number: u64,
+    threads: u64,
+    tally: SceneTally,
+}
+
+/// A user and the request under way.
+struct Place {
+    user: User,
+    request: Request,
+    is_head: bool,
+    head: Vec<u8>,
+    body: Vec<u8>,
+    is_inside: bool,
+    /// When the next request was to begin; 0: as soon as it can.
+    planned_ns: u64,
+    began_ns: u64,
+    is_punctual: bool,
+    /// Requests and pauses of this round.
+    done: u32,
+}
+
+/// Whose round it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begins {
+    /// The next one of the same user.
+    Again,
+    /// The first one of somebody else, who comes at a planned time.
+    Planned { is_punctual: bool },
+}
+
+/// What a user does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Its request goes to this server of the scenario.
+    Send {
+        user: u32,
+        origin: usize,
+        planned_ns: u64,
+        /// It was free when the request was planned.
+        is_punctual: bool,
+    },
+    /// It wants to begin a round.
+    Round { user: u32 },
+    /// Nobody has anything to do now.
+    Nobody,
+}
+
+impl<'a> Users<'a> {
+    /// So many users of thread `at` of `threads`.
+    pub fn new(
+        scene: &'a Scene,
+        users: u32,
+        (at, threads): (u32, u32),
+        unix_s_at_zero: i64,
+    ) -> Self {
+        let part = Part { number: at, of: threads, seed: scene.seed, unix_s_at_zero };
+        let mut share = Share::new(&scene.scenario, part);
+        share.takes_ways_in_turn = scene.is_test;
+        let mut made = Self {
+            scene,
+            places: Vec::new(),
+            timers: BinaryHeap::new(),
+            ready: (0..users).rev().collect(),
+            inside: 0,
+            ended: 0,
+            next_number: u64::from(at),
+            threads: u64::from(threads),
+            tally: SceneTally::new(&scene.scenario),
+            share,
+        };
+        for _ in 0..users {
+            let user = User::new(&scene.scenario, &made.share, made.next_number);
+            made.next_number += made.threads;
+            made.places.push(Place::new(user));
+        }
+        made
+    }
+
+    /// The window opens: what was counted so far was the warm-up's. Rounds under way belong to it.
+    pub fn open_window(&mut self) {
+        self.share.counts = Counts::new(self.scenario().checks().len());
+        self.tally.clear(u64::from(self.inside));
+    }
+
+    pub fn has_anyone_left(&self) -> bool {
+        (self.ended as usize) < self.places.len()
+    }
+
+    /// When the first of those who wait goes on; `None` where nobody waits.
+    pub fn wake_ns(&self) -> Option<u64> {
+        if !self.ready.is_empty() {
+            return Some(0);
+        }
+        self.timers.peek().map(|Reverse((at_ns, _))| *at_ns)
+    }
+
+    /// Who has waited long enough can go on.
+    pub fn wake(&mut self, now_ns: u64) {
+        while let Some(Reverse((_, user))) = self.timers.peek().filter(|t| t.0.0 <= now_ns) {
+            self.ready.push(*user);
+            self.timers.pop();
+        }
+    }
+
+    /// The next user with something to do. `is_cut`: only who has sent nothing yet may.
+    pub fn next_turn(&mut self, now_ns: u64, is_cut: bool) -> Turn {
+        while let Some(user) = self.ready.pop() {
+            let place = &self.places[user as usize];
+            if !place.is_inside {
+                return Turn::Round { user };
+            }
+            if is_cut && place.done > 0 {
+                continue;
+            }
+            if let Some(turn) = self.go_on(user, now_ns) {
+                return turn;
+            }
+        }
+        Turn::Nobody
+    }
+
+    pub fn begin_round(&mut self, user: u32, planned_ns: u64, begins: Begins) {
+        let place = &mut self.places[user as usize];
+        place.is_punctual = begins == Begins::Planned { is_punctual: true };
+        if begins != Begins::Again {
+            place.user.renew(&self.share, self.next_number);
+            self.next_number += self.threads;
+        }
+        (place.is_inside, place.planned_ns, place.began_ns) = (true, planned_ns, planned_ns);
+        place.done = 0;
+        self.inside += 1;
+        self.tally.rounds.begun += 1;
+        self.ready.push(user);
+    }
+
+    /// The request that the user has under way, or is about to have.
+    pub fn request(&self, user: u32) -> &Request {
+        &self.places[user as usize].request
+    }
+
+    pub fn is_head(&self, user: u32) -> bool {
+        self.places[user as usize].is_head
+    }
+
+    pub fn wants(&self, user: u32) -> Wants {
+        self.places[user as usize].request.wants
+    }
+
+    pub fn keep_head(&mut self, user: u32, head: &[u8]) {
+        let place = &mut self.places[user as usize];
+        if place.request.wants.head {
+            place.head.clear();
+            place.head.extend_from_slice(head);
+        }
+    }
+
+    pub fn keep_body(&mut self, user: u32, bytes: &[u8]) {
+        let place = &mut self.places[user as usize];
+        if place.request.wants.body {
+            let room = BODY_BYTES_MAX.saturating_sub(place.body.len());
+            place.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+    }
+
+    /// Judges a whole answer; whether it is a good one.
+    pub fn answered(&mut self, exchange: &Exchange, now_ns: u64) -> bool {
+        let place = &mut self.places[exchange.user as usize];
+        let answer = Answer {
+            status: exchange.status,
+            head: &place.head,
+            body: &place.body,
+            body_bytes: exchange.body_bytes,
+            after_ns: now_ns.saturating_sub(exchange.written_ns),
+        };
+        let scenario = &*self.scene.scenario;
+        let judgement = place.user.answered(scenario, &mut self.share, &answer, now_ns);
+        if self.scene.is_test && !judgement.is_redirect {
+            let judged = Judged::of(scenario, &self.share, &place.request, &answer);
+            self.tally.judged.push(judged);
+        }
+        self.ended_well(exchange, &judgement, now_ns);
+        judgement.failed == 0
+    }
+
+    fn ended_well(&mut self, exchange: &Exchange, judgement: &Judgement, now_ns: u64) {
+        let step = &mut self.tally.steps[judgement.step];
+        let is_good = judgement.failed == 0;
+        *(if is_good { &mut step.ok } else { &mut step.failed }) += 1;
+        step.latency.record_ns(now_ns.saturating_sub(exchange.written_ns));
+        self.forget_answer(exchange.user);
+        self.ready.push(exchange.user);
+    }
+
+    /// There is no answer. `rests`: nothing else would come of asking again at once.
+    pub fn failed(&mut self, exchange: &Exchange, kind: ErrorKind, now_ns: u64, rests: bool) {
+        let user = exchange.user;
+        let place = &mut self.places[user as usize];
+        let step = place.request.step;
+        self.tally.steps[step].failed += 1;
+        if self.scene.is_test {
+            let judged =
+                Judged::without_answer(&self.scene.scenario, &place.request, kind.in_words());
+            self.tally.judged.push(judged);
+        }
+        place.user.failed(&self.scene.scenario, &mut self.share);
+        self.forget_answer(user);
+        if rests {
+            self.rest(user, now_ns + REST_NS);
+        } else {
+            self.ready.push(user);
+        }
+    }
+
+    /// What the thread has seen.
+    pub fn finish(mut self) -> SceneTally {
+        self.tally.rounds.under_way = u64::from(self.inside);
+        self.tally.checks = self.share.counts;
+        self.tally.users_ended = self.ended;
+        self.tally
+    }
+
+    fn scenario(&self) -> &'a Scenario {
+        &self.scene.scenario
+    }
+
+    fn rest(&mut self, user: u32, until_ns: u64) {
+        self.timers.push(Reverse((until_ns, user)));
+    }
+
+    fn forget_answer(&mut self, user: u32) {
+        let place = &mut self.places[user as usize];
+        place.head.clear();
+        place.body.clear();
+        place.body.shrink_to(KEPT_BYTES_MAX);
+    }
+
+    /// Goes on in its round until there is something to send or to wait for; `None`: it waits, or
+    /// its round is over.
+    fn go_on(&mut self, user: u32, now_ns: u64) -> Option<Turn> {
+        let scenario = self.scenario();
+        for _ in 0..VAIN_MAX {
+            let place = &mut self.places[user as usize];
+            match place.user.next(scenario, &mut self.share, now_ns) {
+                Next::Send => return Some(self.send(user, now_ns)),
+                Next::Pause { until_ns } if until_ns > now_ns => {
+                    (place.planned_ns, place.is_punctual) = (until_ns, false);
+                    place.done += 1;
+                    self.rest(user, until_ns);
+                    return None;
+                }
+                Next::Pause { .. } => {}
+                Next::Unsent { step, why } => {
+                    self.tally.steps[step].unsent += 1;
+                    if self.scene.is_test {
+                        let why = scenario.why(why);
+                        self.tally.judged.push(Judged::unsent(scenario, step, why));
+                    }
+                }
+                Next::Done => {
+                    self.end_round(user, now_ns);
+                    return None;
+                }
+                Next::Exhausted { feeder } => {
+                    self.end(user, feeder);
+                    return None;
+                }
+            }
+        }
+        self.rest(user, now_ns + REST_NS);
+        None
+    }
+
+    fn send(&mut self, user: u32, now_ns: u64) -> Turn {
+        let place = &mut self.places[user as usize];
+        std::mem::swap(&mut place.request, &mut self.share.request);
+        place.is_head = place.request.method() == b"HEAD";
+        place.done += 1;
+        let planned_ns = if place.planned_ns == 0 { now_ns } else { place.planned_ns };
+        place.planned_ns = 0;
+        let (origin, step) = (place.request.origin, place.request.step);
+        self.tally.steps[step].sent += 1;
+        let is_punctual = std::mem::take(&mut place.is_punctual);
+        Turn::Send { user, origin, planned_ns, is_punctual }
+    }
+
+    fn end_round(&mut self, user: u32, now_ns: u64) {
+        let place = &mut self.places[user as usize];
+        place.is_inside = false;
+        self.inside -= 1;
+        self.tally.rounds.done += 1;
+        self.tally.rounds.time.record_ns(now_ns.saturating_sub(place.began_ns));
+        if place.done == 0 {
+            self.rest(user, now_ns + REST_NS);
+        } else {
+            self.ready.push(user);
+        }
+    }
+
+    /// The user has no more to do. A round that has sent nothing was none.
+    fn end(&mut self, user: u32, feeder: usize) {
+        let place = &mut self.places[user as usize];
+        place.is_inside = false;
+        self.inside -= 1;
+        self.ended += 1;
+        self.tally.exhausted.get_or_insert(feeder);
+        let Rounds { begun, done, .. } = &mut self.tally.rounds;
+        if place.done == 0 { *begun -= 1 } else { *done += 1 }
+    }
+}
+
+impl Place {
+    fn new(user: User) -> Self {
+        Self {
+            user,
+            request: Request::default(),
+            is_head: false,
+            head: Vec::new(),
+            body: Vec::new(),
+            is_inside: false,
+            planned_ns: 0,
+            began_ns: 0,
+            is_punctual: false,
+            done: 0,
+        }
+    }
+}
