@@ -125,7 +125,7 @@ fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
         warmup_requests: 0,
         next_tick_ns: 0,
         back_ns: now_ns,
-        patience: Patience::default(),
+        patience: Patience::of(orders.connections, orders.plan.depth),
         looked_ns: 0,
         deadline_ns: None,
         marks: Vec::new(),
@@ -161,7 +161,8 @@ struct Worker<'a, W: World> {
     next_tick_ns: u64,
     /// When the thread wants to be back from its wait at the latest.
     back_ns: u64,
-    patience: Patience,
+    /// None where looking never pays.
+    patience: Option<Patience>,
     /// Time spent looking in vain in this window.
     looked_ns: u64,
     /// When the window closes; none while it is not open, or when requests are counted.
@@ -239,11 +240,9 @@ impl<W: World> Worker<'_, W> {
         if let Some(due_ns) = self.lane.open.as_mut().and_then(Open::wake_ns) {
             return self.wait_until(due_ns);
         }
-        // Answers to pipelined requests come one by one: who sleeps finds more of them at once
-        // (1.01 of wrk's requests a CPU second against nginx at depth 16; 0.82 with looks).
-        if self.orders.plan.depth == 1 && self.patience.looks() {
+        if self.patience.as_mut().is_some_and(Patience::looks) {
             let ready = self.look()?;
-            self.patience.learn(ready > 0);
+            self.patience.iter_mut().for_each(|patience| patience.learn(ready > 0));
             if ready > 0 {
                 return Ok(ready);
             }

@@ -4,20 +4,20 @@
 //! 95 % of the planted ones named, at most 2 % of the clean ones.
 //!
 //! A clean case is clean only when the machine left the client its CPU. Where it may, such a case
-//! runs client and server before all else (SCHED_FIFO): whatever the machine does takes nothing from
-//! them. Those with hogs in them wait for a moment of quiet instead, and are done again, up to
+//! runs client and server before all else (SCHED_FIFO): whatever the machine does takes nothing
+//! from them. Those with hogs in them wait for a moment of quiet instead, and are done again, up to
 //! [`TRIES`] times, when others took more than `support` allows or the hypervisor stole; what never
 //! was clean is told apart. Beside each case stands what the machine did: the share of the client's
-//! core that went to others, and steal. Where the server's rate is known, so is what the client lost
-//! of it. A case that may not be planted here (control groups want a right) is left out and told of.
+//! core that went to others, and steal. Where the server's rate is known, so is what the client
+//! lost of it. A case that may not be planted here (control groups want a right) is left out.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
 
 use std::time::Duration;
 
-const TRIES: usize = 8;
-const PATIENCE: Duration = Duration::from_secs(8);
+const TRIES: usize = 4;
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What came of the cases of one kind.
 #[derive(Default)]
