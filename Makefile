@@ -2,9 +2,12 @@
 
 TARGET ?= $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
+SHARE = $(DESTDIR)$(PREFIX)/share
 PERL_PACKAGES = gcc make perl libperl-dev
 SCRIPT_PACKAGES = libcgi-pm-perl libdbi-perl libdbd-sqlite3-perl
-PEER_PACKAGES = apache2 libapache2-mod-perl2 nginx-light wrk
+PEER_PACKAGES = apache2 libapache2-mod-perl2 nginx-light wrk nghttp2-client apache2-utils hey openssl
+# oha is in no Debian: built from crates.io, beside drom.
+PEERS = $(abspath $(TARGET))/peers
 FUZZ_CASES ?= 20000
 
 .PHONY: help demo test build bench bench-peers fuzz ratchet install clean
@@ -13,11 +16,11 @@ help:
 	@echo 'make demo         race the execution models of a Perl script; ends with a report'
 	@echo 'make test         every test'
 	@echo 'make build        target/release/drom'
-	@echo 'make bench-peers  install Apache httpd with mod_perl, nginx and wrk, without starting them'
-	@echo 'make bench        measure against them; writes bench/RESULTS.md (BENCH="--quick --only static")'
+	@echo 'make bench-peers  install httpd with mod_perl, nginx, wrk, h2load, ab, hey and oha, starting none'
+	@echo 'make bench        measure against them; writes bench/RESULTS.md (BENCH="--quick --only load")'
 	@echo 'make fuzz         the property tests with many more cases (FUZZ_CASES=20000)'
 	@echo 'make ratchet      rewrite the list of what is over a limit of the house'
-	@echo 'make install      install drom below PREFIX (/usr/local)'
+	@echo 'make install      install drom, its manual and completions below PREFIX (/usr/local)'
 	@echo 'make clean        remove what was built and measured'
 
 build:
@@ -38,13 +41,15 @@ test:
 
 bench-peers:
 	@scripts/packages.sh 'the comparison with other servers' $(PEER_PACKAGES)
+	@scripts/rust.sh
+	cargo install oha --locked --root $(PEERS) || echo 'without oha: its rows of the benchmark say so'
 	@echo 'installed: $(PEER_PACKAGES)'
 
 bench:
 	@scripts/rust.sh
 	@scripts/packages.sh 'the benchmark' $(PERL_PACKAGES) $(SCRIPT_PACKAGES)
 	cargo build --release -p drom -p drom-bench
-	$(TARGET)/release/drom-bench --drom $(TARGET)/release/drom $(BENCH)
+	PATH="$(PEERS)/bin:$$PATH" $(TARGET)/release/drom-bench --drom $(TARGET)/release/drom $(BENCH)
 
 # Property tests take their number of cases from the environment; a failure prints the seed to keep.
 fuzz:
@@ -59,6 +64,11 @@ ratchet:
 
 install: build
 	install -D -m 755 $(TARGET)/release/drom $(DESTDIR)$(PREFIX)/bin/drom
+	$(TARGET)/release/drom man $(SHARE)/man/man1
+	mkdir -p $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	$(TARGET)/release/drom completions bash >$(SHARE)/bash-completion/completions/drom
+	$(TARGET)/release/drom completions zsh >$(SHARE)/zsh/site-functions/_drom
+	$(TARGET)/release/drom completions fish >$(SHARE)/fish/vendor_completions.d/drom.fish
 
 clean:
 	cargo clean

@@ -77,7 +77,7 @@ pub fn drom_load(drom: &Path, job: Job) -> Result<Seen, Error> {
     }
 }
 
-fn pinned(program: &std::ffi::OsStr, core: Option<usize>) -> Command {
+pub fn pinned(program: &std::ffi::OsStr, core: Option<usize>) -> Command {
     let Some(core) = core else { return Command::new(program) };
     let mut command = Command::new("taskset");
     command.args(["-c", &core.to_string()]).arg(program);

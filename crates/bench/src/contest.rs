@@ -1,5 +1,6 @@
 //! Holds one row's contest: both sides up, both answers checked, rounds in random order, a ratio
-//! with an interval. The rounds are the blocks of the statistics; requests are not.
+//! (or the figure of one that has no peer) with an interval. The rounds are the blocks of the
+//! statistics; requests are not.
 
 use std::time::Duration;
 
@@ -7,10 +8,12 @@ use drom_observe::allowed_cores;
 use drom_stats::{Estimate, Paired, Rng};
 
 use crate::{
+    alone,
     client::{self, Job, Seen},
+    cost::{self, Work},
     error::Error,
-    server::{Ground, Server},
-    table::{Figure, Row, Side},
+    server::{Ground, Kind, Server, Way},
+    table::{Figure, Race, Row, Side},
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +23,7 @@ pub struct Rounds {
     pub warm_up: Duration,
 }
 
-/// One round: the figure of either side, and who began.
+/// One round: the figure of either side, and who began. Without a peer its figure is 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
     pub drom: f64,
@@ -31,7 +34,7 @@ pub struct Round {
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub rounds: Vec<Round>,
-    /// Drom / peer.
+    /// Drom / peer; without a peer Drom's figure.
     pub ratio: Estimate,
 }
 
@@ -63,7 +66,104 @@ pub fn hold(row: &Row, ground: &Ground, rounds: Rounds, rng: &mut Rng) -> Result
             let core = Some(last);
             race_clients(row, ground, &running, server, core, rounds, rng, |seen| seen.median_us)
         }
+        Figure::ClientCost(race) => race_costs(row, race, ground, rounds, rng),
+        Figure::OpenP99 { rate } => race_schedules(row, rate, ground, rounds, rng),
+        Figure::Alone(figure) => {
+            let place = Place::new(ground)?;
+            let url = place.server.url("/hello.txt");
+            repeat(rounds, |time| alone::measure(figure, row, ground, &place, &url, time))
+        }
     }
+}
+
+/// A server on one core, and another core for clients.
+pub struct Place {
+    pub server: Server,
+    pub core: Option<usize>,
+}
+
+impl Place {
+    fn new(ground: &Ground) -> Result<Self, Error> {
+        let cores = allowed_cores();
+        let [first, .., last] = cores[..] else { return Err(Error::OneCore) };
+        let server = ground.start(Kind::Loaded, Some(first))?;
+        server.await_answer("/hello.txt")?;
+        Ok(Self { server, core: Some(last) })
+    }
+}
+
+/// 16 at once; wrk counts answers.
+const PIPELINE: &str = "\
+init = function(args)
+  local requests = {}
+  for i = 1, 16 do requests[i] = wrk.format() end
+  all = table.concat(requests)
+end
+request = function() return all end
+";
+
+fn race_costs(
+    row: &Row,
+    race: Race,
+    ground: &Ground,
+    rounds: Rounds,
+    rng: &mut Rng,
+) -> Result<Outcome, Error> {
+    let place = Place::new(ground)?;
+    let url = place.server.url_of(race.way, race.path);
+    let script = ground.write("pipeline.lua", PIPELINE)?;
+    let job = |time| cost::Race {
+        url: &url,
+        connections: row.connections,
+        work: race.handshakes.map_or(Work::For(time), Work::Handshakes),
+        core: place.core,
+        script: script.as_ref(),
+    };
+    let mine = |time| {
+        let flags: Vec<&str> = match race.handshakes {
+            Some(_) => race.flags.iter().copied().chain(["--no-keepalive"]).collect(),
+            None => race.flags.to_vec(),
+        };
+        cost::drom(&ground.drom, job(time), &flags).map(cost::Spent::requests_per_cpu_s)
+    };
+    let other = |time| cost::peer(race.peer, job(time)).map(cost::Spent::requests_per_cpu_s);
+    play(rounds, rng, mine, other)
+}
+
+fn race_schedules(
+    row: &Row,
+    rate: u32,
+    ground: &Ground,
+    rounds: Rounds,
+    rng: &mut Rng,
+) -> Result<Outcome, Error> {
+    let place = Place::new(ground)?;
+    let url = place.server.url_of(Way::Plain, "/hello.txt");
+    let job = |time| cost::Race {
+        url: &url,
+        connections: row.connections,
+        work: Work::For(time),
+        core: place.core,
+        script: "".as_ref(),
+    };
+    let mine = |time| {
+        let flags = ["--rate", &rate.to_string()];
+        let (document, _) = cost::drom_document(&ground.drom, job(time), &flags)?;
+        let p99 = document["latency_us"]["p99"].as_f64();
+        p99.ok_or_else(|| Error::Client("drom load", document.to_string()))
+    };
+    play(rounds, rng, mine, |time| cost::oha_p99_us(job(time), rate))
+}
+
+/// The figure of one alone, round by round.
+fn repeat(
+    rounds: Rounds,
+    mut drom: impl FnMut(Duration) -> Result<f64, Error>,
+) -> Result<Outcome, Error> {
+    let figures = (0..rounds.count).map(|_| drom(rounds.each)).collect::<Result<Vec<f64>, _>>()?;
+    let ratio = Paired::new(&figures).ok_or(Error::Rounds)?.t_interval(0.95);
+    let round = |drom| Round { drom, peer: 1.0, drom_first: true };
+    Ok(Outcome { rounds: figures.into_iter().map(round).collect(), ratio })
 }
 
 #[expect(clippy::too_many_arguments, reason = "called twice, above; each says one thing")]
@@ -136,6 +236,14 @@ mod tests {
         assert!((outcome.ratio.centre - 3.0).abs() < 1e-9);
         assert!(outcome.rounds.iter().any(|r| r.drom_first));
         assert!(outcome.rounds.iter().any(|r| !r.drom_first));
+    }
+
+    #[test]
+    fn one_that_is_alone_has_its_own_figure() {
+        let rounds = Rounds { count: 4, each: Duration::ZERO, warm_up: Duration::ZERO };
+        let outcome = repeat(rounds, |_| Ok(7.0)).unwrap();
+        assert_eq!((outcome.rounds.len(), outcome.rounds[3].peer), (4, 1.0));
+        assert!((outcome.ratio.centre - 7.0).abs() < 1e-9);
     }
 
     #[test]

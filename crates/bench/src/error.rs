@@ -10,7 +10,7 @@ pub enum Error {
     #[error("{} is not there; run `cargo build --release -p drom` first, or name it with --drom", .0.display())]
     NoDrom(PathBuf),
     /// The row is left out with this reason.
-    #[error("{0} is not installed; `make bench-peers` installs it")]
+    #[error("{0} is not installed; `make bench-peers` tries to install it")]
     NotInstalled(&'static str),
     #[error("this needs two cores, one for the client and one for the server")]
     OneCore,

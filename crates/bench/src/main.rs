@@ -6,8 +6,10 @@
 //! round; the ratio's interval comes from the rounds. Not a timed test: nothing fails because a
 //! number is low.
 
+mod alone;
 mod client;
 mod contest;
+mod cost;
 mod error;
 mod get;
 mod results;
@@ -24,7 +26,7 @@ use error::Error;
 use results::Results;
 use server::Ground;
 
-/// Measure Drom against Apache httpd, nginx, a bare loop and wrk.
+/// Measure Drom against Apache httpd, nginx, a bare loop, and its load generator against others.
 #[derive(Parser)]
 struct Args {
     /// The drom to measure.
@@ -36,6 +38,9 @@ struct Args {
     /// Rounds a row.
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..=1000))]
     rounds: Option<u32>,
+    /// Seconds a round and side.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: Option<u64>,
     /// Only rows whose name contains this; may be repeated. Written below bench/work.
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
@@ -86,6 +91,7 @@ fn run(args: &Args) -> Result<(), Error> {
 fn rounds(args: &Args) -> Rounds {
     let (count, seconds) = if args.quick { (4, 1) } else { (8, 2) };
     let count = args.rounds.map_or(count, |r| r as usize);
+    let seconds = args.seconds.unwrap_or(seconds);
     Rounds { count, each: Duration::from_secs(seconds), warm_up: Duration::from_secs(1) }
 }
 

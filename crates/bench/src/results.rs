@@ -13,7 +13,7 @@ use drom_stats::Estimate;
 use crate::{
     contest::{Outcome, Rounds},
     error::Error,
-    table::{Asked, Figure, Row},
+    table::{Asked, Figure, Row, Unit},
 };
 
 pub struct Results {
@@ -40,9 +40,7 @@ impl Results {
     pub fn add(&mut self, row: &Row, outcome: Result<Outcome, Error>) -> Result<String, Error> {
         let said = match &outcome {
             Ok(outcome) => measured(row, outcome),
-            Err(e) => {
-                [String::new(), String::new(), first_line(e), asked(row.asked), "-".to_owned()]
-            }
+            Err(e) => [String::new(), String::new(), first_line(e), asked(row), "-".to_owned()],
         };
         let [drom, peer, ratio, asked, reached] = &said;
         let Row { what, against, connections, .. } = row;
@@ -74,20 +72,35 @@ fn measured(row: &Row, outcome: &Outcome) -> [String; 5] {
     let mean = |figure: fn(&crate::contest::Round) -> f64| {
         outcome.rounds.iter().map(figure).sum::<f64>() / outcome.rounds.len() as f64
     };
-    let shown = |value: f64| match row.figure {
-        Figure::ClientMedian { .. } => format!("{value:.1} µs"),
-        _ => format!("{}/s", thousands(value)),
-    };
     let Estimate { centre, interval } = outcome.ratio;
+    let drom = shown(row, mean(|r| r.drom));
+    let reached = reached(row.asked, outcome.ratio).to_owned();
+    if let Figure::Alone(_) = row.figure {
+        let interval = format!("{} [{:.2}, {:.2}]", drom, interval.low, interval.high);
+        return [interval, "-".to_owned(), "-".to_owned(), asked(row), reached];
+    }
     let ratio = format!("**{centre:.2}** [{:.2}, {:.2}]", interval.low, interval.high);
-    let (drom, peer) = (shown(mean(|r| r.drom)), shown(mean(|r| r.peer)));
-    [drom, peer, ratio, asked(row.asked), reached(row.asked, outcome.ratio).to_owned()]
+    [drom, shown(row, mean(|r| r.peer)), ratio, asked(row), reached]
 }
 
-fn asked(asked: Asked) -> String {
-    match asked {
+fn shown(row: &Row, value: f64) -> String {
+    let unit = row.figure.unit();
+    match unit {
+        Unit::PerSecond | Unit::PerCpuSecond => format!("{}{unit}", thousands(value)),
+        Unit::Microseconds | Unit::Milliseconds => format!("{value:.1}{unit}"),
+        Unit::Mebibytes => format!("{value:.2}{unit}"),
+    }
+}
+
+fn asked(row: &Row) -> String {
+    let unit = match row.figure {
+        Figure::Alone(_) => row.figure.unit().to_string(),
+        _ => String::new(),
+    };
+    match row.asked {
         Asked::Nothing => "-".to_owned(),
-        Asked::AtLeast(ratio) => format!("≥ {ratio}"),
+        Asked::AtLeast(least) => format!("≥ {least}{unit}"),
+        Asked::AtMost(most) => format!("≤ {most}{unit}"),
         Asked::Within(share) => format!("within {:.0} %", share * 100.0),
     }
 }
@@ -97,6 +110,7 @@ fn reached(asked: Asked, ratio: Estimate) -> &'static str {
     let (low, high) = match asked {
         Asked::Nothing => return "-",
         Asked::AtLeast(least) => (least, f64::INFINITY),
+        Asked::AtMost(most) => (f64::NEG_INFINITY, most),
         Asked::Within(share) => (1.0 - share, 1.0 + share),
     };
     let interval = ratio.interval;
@@ -140,7 +154,25 @@ holds a worker for each); against nginx and the floor both have two. On loopback
 ask for the Reno congestion control (docs/decisions/003); httpd and nginx get the machine's default,
 named above. The ratio is the geometric mean of the rounds' ratios, its interval Student's t over
 the rounds' logarithms. *Reached* is \"yes\" or \"no\" when the whole interval is.
+
+Rows of requests a CPU second, of memory and of the open loop are about the client: one worker of
+nginx (TLS 1.3, HTTP/2) has the first core, the clients take turns on the last. A client's CPU time
+is the kernel's, user and system, of its whole process from start to end; `drom load` has one thread
+and records every latency. Their handshakes are full ones, each on a connection of its own. wrk2 is
+not built here: it documents timers of 1 ms, ten times the lag that is asked for. Ten minutes at
+full rate are `drom-bench --only load-memory-growth --rounds 2 --seconds 600`.
 ";
+
+/// Of the peers, but for those that Debian has not.
+const PACKAGES: [&str; 7] = [
+    "apache2-bin",
+    "libapache2-mod-perl2",
+    "nginx",
+    "wrk",
+    "nghttp2-client",
+    "apache2-utils",
+    "hey",
+];
 
 fn facts() -> Vec<(String, String)> {
     let mut facts = vec![("date".to_owned(), command("date", &["-u", "+%Y-%m-%d %H:%M UTC"]))];
@@ -154,12 +186,13 @@ fn facts() -> Vec<(String, String)> {
     let commit = command("git", &["describe", "--always", "--dirty"]);
     facts.push(("drom".to_owned(), format!("{} ({commit})", env!("CARGO_PKG_VERSION"))));
     facts.push(("perl".to_owned(), command("perl", &["-e", "printf '%vd', $^V"])));
-    for package in ["apache2-bin", "libapache2-mod-perl2", "nginx", "wrk"] {
+    for package in PACKAGES {
         facts.push((
             package.to_owned(),
             command("dpkg-query", &["-W", "-f", "${Version}", package]),
         ));
     }
+    facts.push(("oha".to_owned(), command("oha", &["--version"])));
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     facts.push(("command".to_owned(), format!("`drom-bench {}`", arguments.join(" "))));
     facts

@@ -18,15 +18,29 @@ use crate::{error::Error, get::get};
 /// Who serves, and with how many processes.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    Drom { workers: usize },
-    Httpd { workers: usize },
-    Nginx { workers: usize },
-    Floor { processes: usize },
+    Drom {
+        workers: usize,
+    },
+    Httpd {
+        workers: usize,
+    },
+    Nginx {
+        workers: usize,
+    },
+    /// One worker of nginx for the races of clients: plain, over TLS, and HTTP/2 without TLS.
+    Loaded,
+    Floor {
+        processes: usize,
+    },
 }
 
 const HTTPD: &str = "/usr/sbin/apache2";
 const HTTPD_MODULES: &str = "/usr/lib/apache2/modules";
 const NGINX: &str = "/usr/sbin/nginx";
+/// In the site, for [`Kind::Loaded`].
+pub const LARGE_FILE: &str = "/64k.bin";
+/// Full handshakes with TLS 1.3, and connections by the ten thousand.
+const LOADED_BACKLOG: u32 = 16_384;
 const READY_WAIT: Duration = Duration::from_secs(15);
 const END_WAIT: Duration = Duration::from_secs(5);
 
@@ -47,26 +61,30 @@ impl Ground {
             .tempdir()
             .map_err(|e| Error::File(std::env::temp_dir(), e))?;
         copy(&bench_folder().join("site"), &folder.path().join("site"))?;
-        Ok(Self { drom, folder })
+        let ground = Self { drom, folder };
+        ground.write(&format!("site{LARGE_FILE}"), &"x".repeat(65_536))?;
+        Ok(ground)
     }
 
     /// Starts it on a free port. It may not answer yet: see [`Server::await_answer`].
     pub fn start(&self, kind: Kind, core: Option<usize>) -> Result<Server, Error> {
-        let port = free_port()?;
+        let [port, tls_port, h2_port] = [free_port()?, free_port()?, free_port()?];
+        let ports = Ports { plain: port, tls: tls_port, h2: h2_port };
         let program = match kind {
             Kind::Drom { workers } => self.drom(port, workers)?,
             Kind::Httpd { workers } => self.httpd(port, workers)?,
             Kind::Nginx { workers } => self.nginx(port, workers)?,
+            Kind::Loaded => self.loaded(ports)?,
             Kind::Floor { processes } => self.floor(port, processes)?,
         };
-        Server::spawn(kind, port, &program, core, &self.path(&format!("{port}.log")))
+        Server::spawn(kind, ports, &program, core, &self.path(&format!("{port}.log")))
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn write(&self, name: &str, text: &str) -> Result<String, Error> {
+    pub fn write(&self, name: &str, text: &str) -> Result<String, Error> {
         let path = self.path(name);
         fs::write(&path, text).map_err(|e| Error::File(path.clone(), e))?;
         Ok(path.display().to_string())
@@ -114,21 +132,65 @@ impl Ground {
         Ok([HTTPD, "-f", &file, "-DFOREGROUND"].map(str::to_owned).into())
     }
 
-    /// What Debian's own file says about speed, and the file cache on top.
     fn nginx(&self, port: u16, workers: usize) -> Result<Vec<String>, Error> {
+        let listen = format!("listen 127.0.0.1:{port};");
+        self.nginx_with(port, workers, 768, &listen)
+    }
+
+    fn loaded(&self, ports: Ports) -> Result<Vec<String>, Error> {
+        let (certificate, key) = self.certificate()?;
+        let Ports { plain, tls, h2 } = ports;
+        let end = format!("backlog={LOADED_BACKLOG};");
+        let listen = format!(
+            "listen 127.0.0.1:{plain} {end} listen 127.0.0.1:{tls} ssl http2 {end}\n\
+             listen 127.0.0.1:{h2} http2 {end}\nssl_certificate {certificate};\n\
+             ssl_certificate_key {key};\nssl_protocols TLSv1.3;\nkeepalive_time 24h;\n"
+        );
+        self.nginx_with(plain, 1, LOADED_BACKLOG, &listen)
+    }
+
+    /// Made by itself, for 127.0.0.1.
+    fn certificate(&self) -> Result<(String, String), Error> {
+        let [certificate, key] = ["bench.crt", "bench.key"].map(|name| self.path(name));
+        let names = [&certificate, &key].map(|path| path.display().to_string());
+        if !certificate.exists() {
+            let mut command = Command::new("openssl");
+            command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt"]);
+            command.args(["ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj"]);
+            command.args(["/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]);
+            command.args(["-out", &names[0], "-keyout", &names[1]]);
+            let output = command.output().map_err(|_| Error::NotInstalled("openssl"))?;
+            if !output.status.success() {
+                let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                return Err(Error::Client("openssl", said));
+            }
+        }
+        let [certificate, key] = names;
+        Ok((certificate, key))
+    }
+
+    /// What Debian's own file says about speed, and the file cache on top.
+    fn nginx_with(
+        &self,
+        port: u16,
+        workers: usize,
+        connections: u32,
+        listen: &str,
+    ) -> Result<Vec<String>, Error> {
         if !Path::new(NGINX).exists() {
             return Err(Error::NotInstalled("nginx"));
         }
         let folder = self.folder.path().display();
         let text = format!(
             "daemon off;\n{user}worker_processes {workers};\npid {folder}/{port}.pid;\n\
-             error_log stderr warn;\nevents {{ worker_connections 768; }}\nhttp {{\n\
+             error_log stderr warn;\nworker_rlimit_nofile 20000;\n\
+             events {{ worker_connections {connections}; }}\nhttp {{\n\
              include /etc/nginx/mime.types;\nsendfile on;\ntcp_nopush on;\naccess_log off;\n\
              keepalive_requests 1000000000;\nopen_file_cache max=1000;\n\
              client_body_temp_path {folder}/nginx-body;\nproxy_temp_path {folder}/nginx-proxy;\n\
              fastcgi_temp_path {folder}/nginx-fastcgi;\nuwsgi_temp_path {folder}/nginx-uwsgi;\n\
              scgi_temp_path {folder}/nginx-scgi;\n\
-             server {{ listen 127.0.0.1:{port}; root {folder}/site; }}\n}}\n",
+             server {{ {listen} root {folder}/site; }}\n}}\n",
             user = identity("user www-data;\n"),
         );
         let file = self.write(&format!("nginx-{port}.conf"), &text)?;
@@ -144,10 +206,28 @@ impl Ground {
     }
 }
 
+/// Where a server listens; only [`Kind::Loaded`] at all of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports {
+    plain: u16,
+    /// HTTP/1.1 or HTTP/2, by agreement.
+    tls: u16,
+    /// HTTP/2 at once.
+    h2: u16,
+}
+
+/// How a client speaks to [`Kind::Loaded`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Plain,
+    Tls,
+    Http2,
+}
+
 /// A running server. Ends with this value.
 pub struct Server {
     kind: Kind,
-    port: u16,
+    ports: Ports,
     child: Child,
     log: PathBuf,
 }
@@ -155,7 +235,7 @@ pub struct Server {
 impl Server {
     fn spawn(
         kind: Kind,
-        port: u16,
+        ports: Ports,
         program: &[String],
         core: Option<usize>,
         log: &Path,
@@ -176,27 +256,37 @@ impl Server {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log_file).process_group(0);
         end_with_us(&mut command);
         let child = command.spawn().map_err(|e| Error::Start(program[0].clone(), e))?;
-        Ok(Self { kind, port, child, log: log.to_owned() })
+        Ok(Self { kind, ports, child, log: log.to_owned() })
     }
 
     pub fn name(&self) -> &'static str {
         match self.kind {
             Kind::Drom { .. } => "drom",
             Kind::Httpd { .. } => "httpd",
-            Kind::Nginx { .. } => "nginx",
+            Kind::Nginx { .. } | Kind::Loaded => "nginx",
             Kind::Floor { .. } => "the floor",
         }
     }
 
     pub fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}{path}", self.port)
+        self.url_of(Way::Plain, path)
+    }
+
+    pub fn url_of(&self, way: Way, path: &str) -> String {
+        let Ports { plain, tls, h2 } = self.ports;
+        let (scheme, port) = match way {
+            Way::Plain => ("http", plain),
+            Way::Tls => ("https", tls),
+            Way::Http2 => ("http", h2),
+        };
+        format!("{scheme}://127.0.0.1:{port}{path}")
     }
 
     /// Waits until it answers with 200; returns the body.
     pub fn await_answer(&self, path: &str) -> Result<Vec<u8>, Error> {
         let until = clock::now() + READY_WAIT;
         loop {
-            let last = match get(self.port, path) {
+            let last = match get(self.ports.plain, path) {
                 Ok(response) if response.status == 200 => return Ok(response.body),
                 Ok(response) => format!("status {}", response.status),
                 Err(e) => e.to_string(),

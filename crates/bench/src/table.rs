@@ -1,6 +1,11 @@
 //! The rows of `bench/RESULTS.md`: what is measured against what, and what was asked. Data only.
 
-use crate::server::Kind;
+use std::fmt;
+
+use crate::{
+    cost::Peer,
+    server::{Kind, LARGE_FILE, Way},
+};
 
 /// A server and a path on it.
 #[derive(Clone, Copy, Debug)]
@@ -18,12 +23,79 @@ pub enum Figure {
     ClientRate { server: Side },
     /// Median latency that `drom load` and wrk see, client and server on a core each.
     ClientMedian { server: Side },
+    /// Requests for each second of CPU time of the client, on [`Kind::Loaded`], client and server
+    /// on a core each.
+    ClientCost(Race),
+    /// p99 of the latency from the planned time at so many requests a second, against oha.
+    OpenP99 { rate: u32 },
+    /// A figure of `drom load` without a peer.
+    Alone(Alone),
 }
 
-/// What the ratio Drom / peer should be.
+/// Two load generators on one server.
+#[derive(Clone, Copy, Debug)]
+pub struct Race {
+    pub way: Way,
+    pub path: &'static str,
+    /// Flags of `drom load` beside those of every race.
+    pub flags: &'static [&'static str],
+    pub peer: Peer,
+    /// So many TLS handshakes with a request each, in place of a time.
+    pub handshakes: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alone {
+    /// The most memory that it had, in MiB.
+    PeakMemory,
+    /// How much more that was towards the end than in the middle of a run, in MiB.
+    MemoryGrowth,
+    /// From the start of the process to the first bytes of its first request, in milliseconds.
+    StartToRequest,
+    /// p99 of the lag behind the schedule at so many requests a second, in microseconds.
+    LagP99 { rate: u32 },
+}
+
+/// What a row's figures are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    PerSecond,
+    PerCpuSecond,
+    Microseconds,
+    Milliseconds,
+    Mebibytes,
+}
+
+impl Figure {
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::Servers { .. } | Self::ClientRate { .. } => Unit::PerSecond,
+            Self::ClientCost(_) => Unit::PerCpuSecond,
+            Self::ClientMedian { .. } | Self::OpenP99 { .. } => Unit::Microseconds,
+            Self::Alone(Alone::LagP99 { .. }) => Unit::Microseconds,
+            Self::Alone(Alone::StartToRequest) => Unit::Milliseconds,
+            Self::Alone(Alone::PeakMemory | Alone::MemoryGrowth) => Unit::Mebibytes,
+        }
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PerSecond => "/s",
+            Self::PerCpuSecond => "/CPU s",
+            Self::Microseconds => " µs",
+            Self::Milliseconds => " ms",
+            Self::Mebibytes => " MiB",
+        })
+    }
+}
+
+/// What the ratio Drom / peer should be, or the figure itself where there is no peer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Asked {
     AtLeast(f64),
+    AtMost(f64),
     /// Within this share of 1.
     Within(f64),
     /// Nothing: the row is there to read the others by.
@@ -106,6 +178,8 @@ pub fn rows() -> Vec<Row> {
     rows.push(nginx("static-nginx-8", 8));
     rows.push(nginx("static-nginx-32", 32));
     rows.extend(clients());
+    rows.extend(races());
+    rows.extend(alone());
     rows
 }
 
@@ -155,6 +229,106 @@ fn clients() -> [Row; 2] {
             connections: 1,
             figure: Figure::ClientMedian { server },
             asked: Asked::Within(0.1),
+        },
+    ]
+}
+
+const SMALL: Race =
+    Race { way: Way::Plain, path: "/hello.txt", flags: &[], peer: Peer::Wrk, handshakes: None };
+
+/// What a request costs the client.
+fn races() -> Vec<Row> {
+    let keep = "keep-alive GET";
+    let large = Race { path: LARGE_FILE, ..SMALL };
+    let tls = Race { way: Way::Tls, flags: &["--insecure"], ..SMALL };
+    let piped = Race { flags: &["--pipeline", "16"], peer: Peer::WrkPipelined, ..SMALL };
+    let streams = Peer::H2load { streams: 16 };
+    let h2_flags = &["--http2", "--streams", "16", "--insecure"];
+    let h2 = Race { way: Way::Http2, flags: h2_flags, peer: streams, ..SMALL };
+    let h2_tls = Race { way: Way::Tls, ..h2 };
+    let full = Race { handshakes: Some(HANDSHAKES), peer: Peer::H2loadOnce, ..tls };
+    vec![
+        race("load-cost-wrk-32", keep, "wrk", 32, SMALL, Asked::AtLeast(1.1)),
+        race("load-cost-wrk-128", keep, "wrk", 128, SMALL, Asked::AtLeast(1.1)),
+        race("load-cost-oha-32", keep, "oha", 32, of(Peer::Oha), Asked::AtLeast(2.0)),
+        race("load-cost-hey-32", keep, "hey", 32, of(Peer::Hey), Asked::AtLeast(5.0)),
+        race("load-cost-ab-32", keep, "ab", 32, of(Peer::Ab), Asked::Nothing),
+        race("load-cost-64k-32", "bodies of 64 KiB", "wrk", 32, large, Asked::AtLeast(1.1)),
+        race("load-cost-tls-32", "TLS, keep-alive", "wrk", 32, tls, Asked::AtLeast(1.0)),
+        race(
+            "load-cost-pipeline-32",
+            "pipelining, 16 deep",
+            "wrk with a script",
+            32,
+            piped,
+            Asked::AtLeast(1.5),
+        ),
+        race("load-cost-h2-8", "HTTP/2, 16 streams", "h2load", 8, h2, Asked::AtLeast(1.0)),
+        race("load-cost-h2-tls-8", "HTTP/2 over TLS", "h2load", 8, h2_tls, Asked::AtLeast(1.0)),
+        race(
+            "load-cost-handshakes",
+            "full TLS handshakes",
+            "h2load",
+            HANDSHAKES,
+            full,
+            Asked::AtLeast(1.0),
+        ),
+    ]
+}
+
+/// All at once: h2load makes each of its connections once.
+const HANDSHAKES: usize = 1_000;
+
+fn of(peer: Peer) -> Race {
+    Race { peer, ..SMALL }
+}
+
+fn race(
+    name: &'static str,
+    what: &'static str,
+    against: &'static str,
+    connections: usize,
+    race: Race,
+    asked: Asked,
+) -> Row {
+    Row { name, what, against, connections, figure: Figure::ClientCost(race), asked }
+}
+
+/// What only `drom load` is asked, and the open loop.
+fn alone() -> Vec<Row> {
+    let row = |name, what, connections, alone, most| Row {
+        name,
+        what,
+        against: "-",
+        connections,
+        figure: Figure::Alone(alone),
+        asked: Asked::AtMost(most),
+    };
+    let lag = Alone::LagP99 { rate: 20_000 };
+    vec![
+        row("load-memory-10k", "`drom load`: peak memory", 10_000, Alone::PeakMemory, 64.0),
+        row(
+            "load-memory-growth",
+            "`drom load`: memory, its growth from half to nine tenths of a run at full rate",
+            32,
+            Alone::MemoryGrowth,
+            0.5,
+        ),
+        row(
+            "load-start",
+            "`drom load`: start to the first request",
+            1,
+            Alone::StartToRequest,
+            20.0,
+        ),
+        row("load-lag-20k", "`drom load --rate 20k`: p99 of the lag", 64, lag, 100.0),
+        Row {
+            name: "load-open-oha",
+            what: "20,000 requests a second: p99 from the planned time",
+            against: "oha",
+            connections: 64,
+            figure: Figure::OpenP99 { rate: 20_000 },
+            asked: Asked::AtMost(0.2),
         },
     ]
 }

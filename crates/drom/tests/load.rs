@@ -61,7 +61,8 @@ fn json_has_the_documented_keys_and_counts_that_add_up() {
     let found = document(&output);
     let keys: Vec<&str> =
         found.as_object().expect("an object").keys().map(String::as_str).collect();
-    let mut wanted = "schema engine duration_s requests rate_rps latency_us phases ".to_owned();
+    let mut wanted =
+        "schema engine duration_s requests bytes_read rate_rps latency_us phases ".to_owned();
     wanted += "status errors client kernel checks thresholds series";
     assert_eq!(keys.join(" "), wanted);
     assert_eq!(found["schema"], "drom-load/1");
@@ -105,7 +106,7 @@ fn the_text_report_is_complete_and_uncoloured() {
         assert!(text.contains(word), "{word} is not in\n{text}");
     }
     let checks = ["counts", "errors", "connections", "little", "client", "retransmits"];
-    for check in checks.into_iter().chain(["listen queue", "ports", "descriptors"]) {
+    for check in checks.into_iter().chain(["listen_queue", "ports", "descriptors"]) {
         assert!(text.contains(check), "{check} is not in\n{text}");
     }
     assert!(!text.contains('\x1b'));

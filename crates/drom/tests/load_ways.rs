@@ -9,6 +9,7 @@ use std::{
     os::unix::net::UnixListener,
     sync::{Arc, Mutex},
     thread,
+    time::Duration,
 };
 
 use loading::{document, drom};
@@ -138,4 +139,32 @@ fn connections_live_as_long_as_they_are_told() {
 fn pipelined_requests_have_an_answer_each() {
     let seen = asked(&["-n", "1000", "-c", "3", "--pipeline", "16"]);
     assert_eq!(seen.len(), 1000);
+}
+
+/// A listener whose queue is full lets nobody in and refuses nobody.
+#[test]
+fn a_connection_that_does_not_come_is_waited_for_as_long_as_asked() {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let socket = socket.expect("a socket");
+    let any: std::net::SocketAddr = "127.0.0.1:0".parse().expect("an address");
+    socket.bind(&any.into()).expect("bound");
+    socket.listen(0).expect("listening");
+    let address = socket.local_addr().expect("an address").as_socket().expect("of IPv4");
+    let fill = |_| std::net::TcpStream::connect_timeout(&address, Duration::from_millis(100));
+    let _filling: Vec<_> = (0..4).map(fill).collect();
+    let url = format!("http://{address}/");
+    let output = drom(&[&url, "-c", "1", "-n", "1", "--connect-timeout", "200ms"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("1 x connect_timeout"), "{said}");
+}
+
+#[test]
+fn a_slow_reader_takes_its_time() {
+    let (_server, url) = loading::server();
+    let output = drom(&[&url, "-c", "1", "-n", "20", "--throttle", "4k", "--json"]);
+    let told = document(&output);
+    let (seconds, bytes) = (told["duration_s"].as_f64(), told["requests"]["ok"].as_f64());
+    assert_eq!(bytes, Some(20.0), "{told:#}");
+    assert!(seconds > Some(0.4), "20 answers of dozens of bytes: {seconds:?}");
 }

@@ -63,6 +63,9 @@ pub struct Connection<Stream> {
     /// Requests that ended on this socket.
     pub on_socket: u64,
     pub established: bool,
+    /// What was read is paid for then, and whether somebody waits for that.
+    pub paid_ns: u64,
+    pub is_throttled: bool,
 }
 
 impl<Stream> Connection<Stream> {
@@ -85,6 +88,8 @@ impl<Stream> Connection<Stream> {
             answers: 0,
             on_socket: 0,
             established: false,
+            paid_ns: 0,
+            is_throttled: false,
         }
     }
 
@@ -96,6 +101,7 @@ impl<Stream> Connection<Stream> {
         self.http2 = None;
         self.body = BodySum::default();
         self.on_socket = 0;
+        (self.paid_ns, self.is_throttled) = (0, false);
         // On the next socket all of them are to be written, from the first byte on.
         (self.pending, self.written) = (self.flights.len(), 0);
         self.flights.iter_mut().for_each(|exchange| exchange.stream = 0);

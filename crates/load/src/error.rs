@@ -52,6 +52,11 @@ pub enum Error {
     Plan { reason: &'static str },
     #[error("the event loop failed: {source}")]
     EventLoop { source: io::Error },
+    #[error(
+        "io_uring cannot be used here: {source}; take --engine epoll, or allow it (sysctl \
+         kernel.io_uring_disabled=0, the container's seccomp profile)"
+    )]
+    IoUring { source: io::Error },
     #[error("a client thread could not be started: {source}")]
     Thread { source: io::Error },
 }

@@ -12,7 +12,7 @@ mod wire;
 
 pub use wire::routes;
 
-use std::{io, time::Duration};
+use std::{cmp::Reverse, collections::BinaryHeap, io, time::Duration};
 
 use crate::{
     connection::{Connection, Phase, to_ns},
@@ -57,6 +57,8 @@ pub struct Lane<'a, W> {
     pub window_ns: u64,
     /// Connections that wait to begin again.
     pub resting: Vec<u32>,
+    /// Connections that have read all that they may for now, and until when.
+    pub throttled: BinaryHeap<Reverse<(u64, u32)>>,
     pub records: Vec<Record>,
     /// The last stamp taken.
     pub now_ns: u64,
@@ -110,6 +112,7 @@ impl<'a, W: World> Lane<'a, W> {
             measuring: false,
             window_ns: 0,
             resting: Vec::new(),
+            throttled: BinaryHeap::new(),
             records: Vec::new(),
             fatal: None,
             lay: Lay::default(),
@@ -245,31 +248,52 @@ impl<'a, W: World> Lane<'a, W> {
         self.refill(connection);
     }
 
-    /// The oldest request of the connection, or its connect, has lasted too long.
-    pub fn is_late(&self, connection: &Connection<W::Stream>) -> bool {
-        let oldest_ns = match connection.flights.front() {
-            Some(exchange) => exchange.begun_ns,
-            None if connection.phase.is_on_the_way() => connection.connect_ns,
-            None => return false,
-        };
-        self.has_lasted_too_long(oldest_ns)
+    /// What of the connection, or of a request on it, has lasted too long.
+    pub fn is_late(&self, connection: &Connection<W::Stream>) -> Option<ErrorKind> {
+        let is_on_the_way = connection.phase.is_on_the_way();
+        let connect_max = self.plan.connect_timeout.filter(|_| is_on_the_way);
+        if connect_max.is_some_and(|max| self.has_lasted(connection.connect_ns, max)) {
+            return Some(ErrorKind::ConnectTimeout);
+        }
+        if connection.http2.is_some() && !is_on_the_way {
+            return self.late_stream(connection).map(|(_, kind)| kind);
+        }
+        match connection.flights.front() {
+            Some(exchange) if connection.pending < connection.flights.len() => {
+                self.is_answer_late(exchange)
+            }
+            Some(exchange) => self.is_whole_late(exchange.begun_ns),
+            None if is_on_the_way => self.is_whole_late(connection.connect_ns),
+            None => None,
+        }
     }
 
-    fn has_lasted_too_long(&self, since_ns: u64) -> bool {
-        self.now_ns.saturating_sub(since_ns) >= to_ns(self.plan.timeout)
+    /// The same of a request that is written.
+    fn is_answer_late(&self, exchange: &Exchange) -> Option<ErrorKind> {
+        let first_max = self.plan.first_byte_timeout.filter(|_| exchange.first_byte_ns == 0);
+        match first_max.is_some_and(|max| self.has_lasted(exchange.written_ns, max)) {
+            true => Some(ErrorKind::FirstByteTimeout),
+            false => self.is_whole_late(exchange.begun_ns),
+        }
+    }
+
+    fn is_whole_late(&self, since_ns: u64) -> Option<ErrorKind> {
+        self.has_lasted(since_ns, self.plan.timeout).then_some(ErrorKind::Timeout)
+    }
+
+    fn has_lasted(&self, since_ns: u64, max: Duration) -> bool {
+        self.now_ns.saturating_sub(since_ns) >= to_ns(max)
     }
 
     /// Ends requests with an error that have lasted too long.
     pub fn check_timeout(&mut self, connection: &mut Connection<W::Stream>) {
-        if !self.is_late(connection) {
-            return;
-        }
-        if connection.flights.is_empty() {
-            self.rest_unconnected(connection);
-        } else if connection.http2.is_some() {
-            self.check_streams(connection);
-        } else {
-            self.fail(connection, ErrorKind::Timeout);
+        match self.is_late(connection) {
+            None => {}
+            Some(_) if connection.http2.is_some() && connection.phase == Phase::Open => {
+                self.check_streams(connection);
+            }
+            Some(_) if connection.flights.is_empty() => self.rest_unconnected(connection),
+            Some(kind) => self.fail(connection, kind),
         }
     }
 
@@ -393,7 +417,8 @@ impl<'a, W: World> Lane<'a, W> {
         self.in_flight -= 1;
         self.tally.failed(kind, &exchange, self.now_ns);
         if let Some(users) = &mut self.users {
-            let rests = matches!(kind, ErrorKind::Connect | ErrorKind::Tls);
+            let rests =
+                matches!(kind, ErrorKind::Connect | ErrorKind::ConnectTimeout | ErrorKind::Tls);
             users.failed(&exchange, kind, self.now_ns, rests);
         }
         self.record(connection, exchange, Some(kind), kept);

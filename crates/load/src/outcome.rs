@@ -17,6 +17,10 @@ pub enum ErrorKind {
     /// The TLS handshake, or what came after it.
     Tls,
     Timeout,
+    /// No connection within the time for that.
+    ConnectTimeout,
+    /// Not a byte of the answer within the time for that.
+    FirstByteTimeout,
     /// Closed or reset before the answer was complete.
     Closed,
     /// Not HTTP, or ambiguous framing.
@@ -28,10 +32,12 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Connect,
         Self::Tls,
         Self::Timeout,
+        Self::ConnectTimeout,
+        Self::FirstByteTimeout,
         Self::Closed,
         Self::Protocol,
         Self::BadBody,
@@ -46,6 +52,8 @@ impl ErrorKind {
             Self::Connect => "no connection: refused, unreachable or out of ports",
             Self::Tls => "the TLS handshake failed",
             Self::Timeout => "no whole answer within the timeout",
+            Self::ConnectTimeout => "no connection within the connect timeout",
+            Self::FirstByteTimeout => "not a byte of the answer within the first-byte timeout",
             Self::Closed => "the server closed the connection before the answer was whole",
             Self::Protocol => "what came is not HTTP, or not in the version that was asked for",
             Self::BadBody => "another body than was expected",
@@ -61,11 +69,34 @@ impl ErrorKind {
             Self::Connect => "connect",
             Self::Tls => "tls",
             Self::Timeout => "timeout",
+            Self::ConnectTimeout => "connect_timeout",
+            Self::FirstByteTimeout => "first_byte_timeout",
             Self::Closed => "closed",
             Self::Protocol => "protocol",
             Self::BadBody => "bad_body",
             Self::Read => "read",
             Self::Write => "write",
+        }
+    }
+
+    /// What else there is to know of it; may be empty.
+    #[must_use]
+    pub fn more(self) -> &'static str {
+        match self {
+            Self::Connect => "The next try waits 10 ms",
+            Self::Tls => "Or a record after it was broken",
+            Self::Timeout => "`--timeout`; noticed at most a twentieth, or 50 ms, late",
+            Self::ConnectTimeout => "`--connect-timeout`; TLS is part of it",
+            Self::FirstByteTimeout => "`--first-byte-timeout`; counts from the write",
+            Self::Protocol => {
+                "Or a head of more than 64 KiB, or framing that could be read in two ways (both \
+                 lengths, bad chunks, bare line feeds, bytes after the end); in HTTP/2 a broken \
+                 frame or header block, or a body of another length than was told; the check \
+                 `errors` names the first one. A head has any number of fields; a folded line is \
+                 read as a space"
+            }
+            Self::BadBody => "Only where a plan says what to expect",
+            Self::Closed | Self::Read | Self::Write => "",
         }
     }
 }

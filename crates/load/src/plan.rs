@@ -108,6 +108,16 @@ impl Version {
     }
 }
 
+/// How a thread hears of its sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// Readiness, then a call for each read and each write.
+    #[default]
+    Epoll,
+    /// Reads and writes of all connections in one call a round.
+    IoUring,
+}
+
 /// When a run ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Stop {
@@ -179,6 +189,7 @@ pub struct Plan {
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
     pub version: Version,
+    pub engine: Engine,
     pub keepalive: bool,
     /// After so many answers a connection is closed and made anew.
     pub answers_per_connection: Option<u64>,
@@ -187,6 +198,11 @@ pub struct Plan {
     pub sources: Vec<IpAddr>,
     /// Longest wait for a whole answer, connect included.
     pub timeout: Duration,
+    /// Parts of it: for the connection (with its TLS), and from the write to the first byte.
+    pub connect_timeout: Option<Duration>,
+    pub first_byte_timeout: Option<Duration>,
+    /// Answers are read so slowly, in bytes a second and connection.
+    pub throttle: Option<u64>,
     /// When given, every body must be like this, else the answer is `BadBody`.
     pub expect_body: Option<ExpectedBody>,
     /// Of so many requests each thread keeps a record.
@@ -217,17 +233,27 @@ impl Plan {
             headers: Vec::new(),
             body: Vec::new(),
             version: Version::Http11,
+            engine: Engine::default(),
             keepalive: true,
             answers_per_connection: None,
             trust: Trust::default(),
             sources: Vec::new(),
             timeout: Duration::from_secs(10),
+            connect_timeout: None,
+            first_byte_timeout: None,
+            throttle: None,
             expect_body: None,
             records_max: 0,
             raw_request: None,
             ends_with: None,
             buffer_bytes: None,
         }
+    }
+
+    /// The whole one and its parts.
+    pub(crate) fn timeouts(&self) -> impl Iterator<Item = Duration> {
+        let parts = self.connect_timeout.into_iter().chain(self.first_byte_timeout);
+        parts.chain([self.timeout])
     }
 
     /// Connections that get a request at all: never more than there are requests.
@@ -277,7 +303,11 @@ impl Plan {
             "a recording begins at its first request; it has no warm-up"
         } else if self.threads > self.connections {
             "there are more threads than connections; each thread needs a connection of its own"
-        } else if self.timeout.is_zero() {
+        } else if self.throttle.is_some() && self.engine == Engine::IoUring {
+            "io_uring reads ahead of a slow reader; the epoll engine does not"
+        } else if self.throttle == Some(0) {
+            "nothing can be read at 0 bytes a second"
+        } else if self.timeouts().any(|timeout| timeout.is_zero()) {
             "the timeout is zero"
         } else if matches!(self.stop, Stop::Requests(0)) {
             "zero requests were asked for"

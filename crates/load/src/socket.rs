@@ -68,10 +68,20 @@ pub struct Route {
 pub enum Stream {
     Tcp(Socket),
     Unix(Socket),
-    Tls(TlsStream),
+    Tls(TlsStream<Socket>),
 }
 
 impl Stream {
+    /// # Errors
+    /// What TLS has to say against it.
+    pub fn new(socket: Socket, route: &Route) -> io::Result<Self> {
+        match (&route.security, &route.address) {
+            (Some(security), _) => TlsStream::new(socket, security).map(Self::Tls),
+            (None, Address::Tcp(_)) => Ok(Self::Tcp(socket)),
+            (None, Address::Unix(_)) => Ok(Self::Unix(socket)),
+        }
+    }
+
     pub fn socket(&self) -> &Socket {
         match self {
             Self::Tcp(socket) | Self::Unix(socket) => socket,
@@ -144,17 +154,14 @@ fn skip(socket: &Socket, max: usize) -> io::Result<usize> {
 }
 
 /// A connection that is under way; `number` is one more each time.
-pub fn connect(route: &Route, number: usize) -> io::Result<Stream> {
+pub fn connect(route: &Route, number: usize) -> io::Result<Socket> {
     let kind = Type::STREAM.nonblocking().cloexec();
     let address = match &route.address {
         Address::Tcp(address) => *address,
         Address::Unix(path) => {
             let socket = Socket::new(Domain::UNIX, kind, None)?;
             begin(&socket, &SockAddr::unix(path)?)?;
-            return match &route.security {
-                None => Ok(Stream::Unix(socket)),
-                Some(security) => TlsStream::new(socket, security).map(Stream::Tls),
-            };
+            return Ok(socket);
         }
     };
     let socket = Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP))?;
@@ -175,10 +182,7 @@ pub fn connect(route: &Route, number: usize) -> io::Result<Stream> {
         socket.set_recv_buffer_size(receive)?;
     }
     begin(&socket, &address.into())?;
-    match &route.security {
-        None => Ok(Stream::Tcp(socket)),
-        Some(security) => TlsStream::new(socket, security).map(Stream::Tls),
-    }
+    Ok(socket)
 }
 
 fn begin(socket: &Socket, address: &SockAddr) -> io::Result<()> {

@@ -1,10 +1,13 @@
 //! What a run shall reach: `p99<250ms`, `failed<0.1%`, `first_byte.p99<=20ms`, `rate>2k`. Pure.
 //!
-//! The catalogue of metrics is here: the flag's help and the table of docs/load.md come from it.
+//! Which metrics there are is the catalogue's business ([`crate::metric`]).
 
 use std::fmt::Write as _;
 
-use crate::outcome::{Latency, Outcome};
+use crate::{
+    metric::{self, Kind, METRICS, Of},
+    outcome::{Latency, Outcome},
+};
 
 /// A metric with its comparison and limit.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,83 +46,6 @@ pub enum ThresholdError {
     Unit { unit: String, metric: String, wanted: &'static str },
 }
 
-/// A histogram of the run: each has a mean, a maximum and percentiles.
-pub struct Times {
-    pub name: &'static str,
-    pub doc: &'static str,
-    of: fn(&Outcome) -> Option<&Latency>,
-}
-
-/// A figure that is one number.
-pub struct Figure {
-    pub name: &'static str,
-    /// What a limit of it is written in.
-    pub units: &'static str,
-    pub doc: &'static str,
-    kind: Kind,
-    of: fn(&Outcome) -> f64,
-}
-
-/// The first one needs no prefix: `p99` is `latency.p99`.
-pub const TIMES: [Times; 8] = [
-    times("latency", "of every complete answer; in an open loop from the planned time", |run| {
-        Some(&run.latency)
-    }),
-    times("service", "from the write to the last byte, in an open loop too", |run| {
-        Some(run.open.as_ref().map_or(&run.latency, |open| &open.service))
-    }),
-    times("lag", "of the generator itself (open loop)", |run| {
-        run.open.as_ref().map(|open| &open.lag)
-    }),
-    times("first_byte", "from the write to the first bytes of the answer", |run| {
-        Some(&run.first_byte)
-    }),
-    times("transfer", "from those to the last", |run| Some(&run.transfer)),
-    times("connect", "of the TCP connects", |run| Some(&run.connect)),
-    times("tls", "of the TLS handshakes", |run| Some(&run.tls)),
-    times("whole", "from the start of the connect to the last byte (--no-keepalive)", |run| {
-        Some(&run.whole)
-    }),
-];
-
-pub const FIGURES: [Figure; 5] = [
-    Figure {
-        name: "rate",
-        units: "a number a second, k, M",
-        doc: "complete answers a second",
-        kind: Kind::Number,
-        of: Outcome::rate_rps,
-    },
-    Figure {
-        name: "failed",
-        units: "% of the requests that ended, or a number",
-        doc: "answers with a status of 400 or more, and errors",
-        kind: Kind::Requests,
-        of: |run| run.failed as f64,
-    },
-    Figure {
-        name: "errors",
-        units: "% of the requests that ended, or a number",
-        doc: "requests that ended without a complete answer",
-        kind: Kind::Requests,
-        of: |run| run.errors.values().sum::<u64>() as f64,
-    },
-    Figure {
-        name: "unsent",
-        units: "% of the planned requests, or a number",
-        doc: "planned, and never sent (open loop)",
-        kind: Kind::Planned,
-        of: |run| run.open.as_ref().map_or(0, |open| open.unsent) as f64,
-    },
-    Figure {
-        name: "cpu",
-        units: "ns, us, ms or s",
-        doc: "CPU time of the client a request",
-        kind: Kind::Time,
-        of: |run| run.cpu_us_per_request() * 1e3,
-    },
-];
-
 impl Threshold {
     pub fn parse(text: &str) -> Result<Self, ThresholdError> {
         let expression: String = text.chars().filter(|c| !c.is_whitespace()).collect();
@@ -144,61 +70,27 @@ impl Threshold {
     }
 }
 
-/// The catalogue as a table of Markdown: docs/load.md holds it.
-#[must_use]
-pub fn table() -> String {
-    let mut out = String::from("| metric | limit in | what it is |\n|---|---|---|\n");
-    let statistics = "mean, max, p50 to p99.99";
-    for Times { name, doc, .. } in &TIMES {
-        let names = match *name {
-            "latency" => format!("`p99`, `mean`, `max`; `latency.p99` ({statistics})"),
-            name => format!("`{name}.p99` ({statistics})"),
-        };
-        let _ = writeln!(out, "| {names} | {TIME_UNITS} | {doc} |");
-    }
-    for Figure { name, units, doc, .. } in &FIGURES {
-        let _ = writeln!(out, "| `{name}` | {units} | {doc} |");
-    }
-    out
-}
-
-/// The catalogue for a terminal.
+/// The metrics for a terminal.
 #[must_use]
 pub fn help() -> String {
     let mut out = String::from(
-        "Judge the run, e.g. 'p99<250ms' or 'failed<0.1%,rate>=2k'; repeat it for more. One that \
-         is not met makes the exit status 9.\n\nTimes (ns, us, ms, s): mean, max and p50 to \
-         p99.99, alone or after the name of a part:\n",
+        "Metrics of --threshold:\n  Times (ns, us, ms, s): mean, max and p50 to p99.99, alone or \
+         after the name of a part\n",
     );
-    for Times { name, doc, .. } in &TIMES {
-        let _ = writeln!(out, "  {name:<11} {doc}");
+    let (times, numbers): (Vec<_>, Vec<_>) =
+        metric::limits().partition(|metric| metric.is_histogram());
+    for metric in times {
+        let _ = writeln!(out, "    {:<11} {}", metric.name, metric.doc);
     }
-    out += "\nNumbers (k, M; shares with %):\n";
-    for Figure { name, doc, .. } in &FIGURES {
-        let _ = writeln!(out, "  {name:<11} {doc}");
+    out += "  Numbers (k, M; shares with %)\n";
+    for metric in numbers {
+        let _ = writeln!(out, "    {:<11} {}", metric.name, metric.doc);
     }
     out.trim_end().to_owned()
 }
 
-const TIME_UNITS: &str = "ns, us, ms or s";
-
-const fn times(
-    name: &'static str,
-    doc: &'static str,
-    of: fn(&Outcome) -> Option<&Latency>,
-) -> Times {
-    Times { name, doc, of }
-}
-
-/// Which numbers a limit can be of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Time,
-    Number,
-    /// Of the requests that ended.
-    Requests,
-    Planned,
-}
+/// It needs no prefix: `p99` is `latency.p99`.
+pub const FIRST: &str = "latency";
 
 /// An entry of the catalogue, by its place.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -235,14 +127,14 @@ enum Unit {
 
 impl Metric {
     fn parse(name: &str) -> Result<Self, ThresholdError> {
-        if let Some(at) = FIGURES.iter().position(|figure| figure.name == name) {
+        if let Some(at) = place(name, false) {
             return Ok(Self::Figure(at));
         }
-        let (times, statistic) = name.split_once('.').unwrap_or((TIMES[0].name, name));
+        let (times, statistic) = name.split_once('.').unwrap_or((FIRST, name));
         // `p99.9` has a point of its own.
-        let (times, statistic) = match TIMES.iter().position(|known| known.name == times) {
+        let (times, statistic) = match place(times, true) {
             Some(at) => (at, statistic),
-            None if looks_like_percentile(name) => (0, name),
+            None if looks_like_percentile(name) => (place(FIRST, true).unwrap_or(0), name),
             None => return Err(unknown(name)),
         };
         match statistic {
@@ -257,8 +149,8 @@ impl Metric {
 
     fn kind(self) -> Kind {
         match self {
-            Self::Times(..) => Kind::Time,
-            Self::Figure(at) => FIGURES[at].kind,
+            Self::Figure(at) if let Of::Figure(kind, _) = METRICS[at].of => kind,
+            _ => Kind::Time,
         }
     }
 
@@ -279,28 +171,32 @@ impl Metric {
     /// Times in nanoseconds, shares as shares.
     fn value(self, unit: Unit, run: &Outcome) -> Option<f64> {
         match self {
-            Self::Times(at, statistic) => statistic.of((TIMES[at].of)(run)?),
-            Self::Figure(at) => FIGURES[at].value(unit, run),
+            Self::Times(at, statistic) => match METRICS[at].of {
+                Of::Times(of) => statistic.of(of(run)?),
+                _ => None,
+            },
+            Self::Figure(at) => match METRICS[at].of {
+                Of::Figure(kind, of) => figure(kind, of(run), unit, run),
+                _ => None,
+            },
         }
     }
 }
 
-impl Figure {
-    fn value(&self, unit: Unit, run: &Outcome) -> Option<f64> {
-        let ended = run.ok + run.failed;
-        let value = (self.of)(run);
-        let whole = match (self.kind, unit) {
-            (Kind::Number, _) => return (!run.duration.is_zero()).then_some(value),
-            (Kind::Time, _) => return (ended > 0).then_some(value),
-            (Kind::Requests, Unit::One) => return (ended > 0).then_some(value),
-            (Kind::Requests, _) => ended,
-            (Kind::Planned, Unit::Percent) => {
-                run.sent + run.open.as_ref().map_or(0, |open| open.unsent)
-            }
-            _ => return Some(value),
-        };
-        (whole > 0).then(|| value / whole as f64)
-    }
+/// As it is, or as a share of what it is a part of.
+fn figure(kind: Kind, value: f64, unit: Unit, run: &Outcome) -> Option<f64> {
+    let ended = run.ok + run.failed;
+    let whole = match (kind, unit) {
+        (Kind::Number, _) => return (!run.duration.is_zero()).then_some(value),
+        (Kind::Time, _) => return (ended > 0).then_some(value),
+        (Kind::Requests, Unit::One) => return (ended > 0).then_some(value),
+        (Kind::Requests, _) => ended,
+        (Kind::Planned, Unit::Percent) => {
+            run.sent + run.open.as_ref().map_or(0, |open| open.unsent)
+        }
+        _ => return Some(value),
+    };
+    (whole > 0).then(|| value / whole as f64)
 }
 
 impl Statistic {
@@ -358,7 +254,7 @@ impl Kind {
 
     fn wanted(self) -> &'static str {
         match self {
-            Self::Time => TIME_UNITS,
+            Self::Time => "ns, us, ms or s",
             Self::Number => "a number, with k or M",
             Self::Requests | Self::Planned => "%, or a number, with k or M",
         }
@@ -400,19 +296,30 @@ fn quantile(name: &str) -> Result<f64, ThresholdError> {
     percent.map(|percent| percent / 100.0).ok_or_else(|| ThresholdError::Percentile(name.into()))
 }
 
+/// Where the catalogue has it.
+fn place(name: &str, histogram: bool) -> Option<usize> {
+    let wanted = |known: &metric::Metric| known.name == name && known.is_histogram() == histogram;
+    METRICS.iter().position(|known| !name.is_empty() && wanted(known))
+}
+
 /// Every name, one of each kind of statistic, for messages.
 fn names() -> String {
     let plain = ["p50 to p99.99", "mean", "max"].into_iter().map(str::to_owned);
-    let figures = FIGURES.iter().map(|figure| figure.name.to_owned());
-    let times = TIMES[1..].iter().map(|times| format!("{}.p99", times.name));
+    let (times, figures): (Vec<_>, Vec<_>) =
+        metric::limits().partition(|metric| metric.is_histogram());
+    let figures = figures.into_iter().map(|metric| metric.name.to_owned());
+    let times = times.into_iter().filter(|metric| metric.name != FIRST);
+    let times = times.map(|metric| format!("{}.p99", metric.name));
     plain.chain(figures).chain(times).collect::<Vec<_>>().join(", ")
 }
 
 fn unknown(name: &str) -> ThresholdError {
     let statistics = ["mean", "max", "p50", "p90", "p95", "p99", "p99.9"];
-    let times = |times: &Times| statistics.map(|statistic| format!("{}.{statistic}", times.name));
-    let all = TIMES.iter().flat_map(times).chain(statistics.map(str::to_owned));
-    let all = all.chain(FIGURES.iter().map(|figure| figure.name.to_owned()));
+    let written = |metric: &metric::Metric| match metric.is_histogram() {
+        true => statistics.map(|statistic| format!("{}.{statistic}", metric.name)).to_vec(),
+        false => vec![metric.name.to_owned()],
+    };
+    let all = metric::limits().flat_map(written).chain(statistics.map(str::to_owned));
     let near = all.map(|known| (strsim::damerau_levenshtein(&known, name), known)).min();
     let near = near.filter(|(distance, known)| *distance <= 2.max(known.len() / 3));
     let near = near.map_or_else(String::new, |(_, known)| format!(" (did you mean {known}?)"));
@@ -497,7 +404,7 @@ mod tests {
             ("p99=5ms", "no comparison"),
             ("fialed<1%", "did you mean failed?"),
             ("firstbyte.p99<1ms", "did you mean first_byte.p99?"),
-            ("median<1ms", "there are p50 to p99.99, mean, max, rate"),
+            ("median<1ms", "there are p50 to p99.99, mean, max, failed, rate"),
             ("latency.average<1ms", "no metric \"latency.average\""),
             ("p100<1ms", "no percentile"),
             ("p9.9.9<1ms", "no percentile"),
@@ -511,11 +418,5 @@ mod tests {
             let error = Threshold::parse(text).expect_err(text).to_string();
             assert!(error.contains(words), "{text}: {error}");
         }
-    }
-
-    #[test]
-    fn the_reference_holds_the_catalogue() {
-        let page = include_str!("../../../docs/load.md");
-        assert!(page.contains(&table()), "put this into docs/load.md:\n{}", table());
     }
 }

@@ -19,7 +19,6 @@ use rustls::{
     crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
-use socket2::Socket;
 
 use crate::{error::Error, socket::Transport};
 
@@ -148,15 +147,15 @@ fn unusable(file: &Path, why: impl ToString) -> Error {
 
 /// A connection whose bytes are TLS records on the socket.
 #[derive(Debug)]
-pub struct TlsStream {
-    pub socket: Socket,
+pub struct TlsStream<S> {
+    pub socket: S,
     session: Box<ClientConnection>,
     /// What was asked for.
     config: Arc<ClientConfig>,
 }
 
-impl TlsStream {
-    pub fn new(socket: Socket, security: &Security) -> io::Result<Self> {
+impl<S: Read + Write> TlsStream<S> {
+    pub fn new(socket: S, security: &Security) -> io::Result<Self> {
         let session = Box::new(security.connection().map_err(io::Error::other)?);
         Ok(Self { socket, session, config: Arc::clone(&security.config) })
     }
@@ -173,7 +172,7 @@ impl TlsStream {
     }
 }
 
-impl Transport for TlsStream {
+impl<S: Read + Write> Transport for TlsStream<S> {
     fn settle(&mut self) -> io::Result<bool> {
         while self.session.is_handshaking() {
             self.push()?;
@@ -224,7 +223,7 @@ impl Transport for TlsStream {
     }
 }
 
-impl Read for TlsStream {
+impl<S: Read + Write> Read for TlsStream<S> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.session.reader().read(into) {
@@ -240,7 +239,7 @@ impl Read for TlsStream {
     }
 }
 
-impl Write for TlsStream {
+impl<S: Read + Write> Write for TlsStream<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let length = self.session.writer().write(bytes)?;
         self.push()?;

@@ -5,6 +5,7 @@
 //! few times a second. Timeouts are found by a scan each tick: a request costs no timer.
 
 use std::{
+    cmp::Reverse,
     io,
     sync::{
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -25,6 +26,7 @@ use crate::{
     pace::{self, Mark},
     patience::{LOOK_NS_MAX, Patience},
     plan::{Plan, Stop},
+    rings::Rings,
     scene::SceneTally,
     schedule::Schedule,
     socket::Route,
@@ -64,6 +66,7 @@ pub struct Orders<'a> {
     pub abort: &'a AtomicBool,
     pub live: &'a Live,
     /// This thread's number, where its slices go, and where their empty tallies come back.
+    pub uses_rings: bool,
     pub thread: usize,
     pub threads: u32,
     pub slices: Sender<Slice>,
@@ -103,8 +106,11 @@ pub struct Report {
 /// Runs the orders to their end.
 pub fn work(orders: &Orders<'_>) -> Result<Report, Error> {
     let reports = REPORTS_MAX.min(orders.connections as usize);
-    let kernel = Kernel::new(reports).map_err(|source| Error::EventLoop { source })?;
-    work_in(kernel, orders)
+    let failed = |source| Error::EventLoop { source };
+    if orders.uses_rings {
+        return work_in(Rings::new(reports).map_err(failed)?, orders);
+    }
+    work_in(Kernel::new(reports).map_err(failed)?, orders)
 }
 
 fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
@@ -215,14 +221,26 @@ impl<W: World> Worker<'_, W> {
                 // The last user's last step was no request.
                 break;
             }
+            self.read_on(&mut buffer);
             let ready = self.wait().map_err(|source| Error::EventLoop { source })?;
             self.serve(ready, &mut buffer);
         }
         Ok(())
     }
 
+    /// Who has waited long enough may read again.
+    fn read_on(&mut self, buffer: &mut [u8]) {
+        while let Some(Reverse((at_ns, token))) = self.lane.throttled.peek().copied() {
+            if at_ns > self.lane.now_ns || self.is_past_deadline() {
+                return;
+            }
+            self.lane.throttled.pop();
+            self.lane.read_on(&mut self.connections[token as usize], buffer);
+        }
+    }
+
     fn is_anyone_late(&self) -> bool {
-        self.connections.iter().any(|connection| self.lane.is_late(connection))
+        self.connections.iter().any(|connection| self.lane.is_late(connection).is_some())
     }
 
     /// Takes what is there already before anybody is said to be late: a client that stood still
@@ -240,7 +258,9 @@ impl<W: World> Worker<'_, W> {
         if let Some(due_ns) = self.lane.open.as_mut().and_then(Open::wake_ns) {
             return self.wait_until(due_ns);
         }
-        if self.patience.as_mut().is_some_and(Patience::looks) {
+        // A ring sends what was written with the call that sleeps: a look would be a call more.
+        let rings = self.orders.uses_rings;
+        if !rings && self.patience.as_mut().is_some_and(Patience::looks) {
             let ready = self.look()?;
             self.patience.iter_mut().for_each(|patience| patience.learn(ready > 0));
             if ready > 0 {
@@ -501,7 +521,8 @@ impl<W: World> Worker<'_, W> {
     }
 
     fn tick_length(&self) -> Duration {
-        (self.orders.plan.timeout / 20).clamp(TICK_MIN, TICK_MAX)
+        let shortest = self.orders.plan.timeouts().min().unwrap_or(TICK_MAX);
+        (shortest / 20).clamp(TICK_MIN, TICK_MAX)
     }
 
     fn longest_wait(&self) -> Duration {
@@ -514,6 +535,9 @@ impl<W: World> Worker<'_, W> {
         }
         if let Some(wake_ns) = self.lane.users.as_ref().and_then(Users::wake_ns) {
             until_ns = until_ns.min(wake_ns);
+        }
+        if let Some(Reverse((at_ns, _))) = self.lane.throttled.peek() {
+            until_ns = until_ns.min(*at_ns);
         }
         let wait = Duration::from_nanos(until_ns.saturating_sub(self.lane.now_ns));
         if self.lane.resting.is_empty() { wait } else { wait.min(REST_STEP) }

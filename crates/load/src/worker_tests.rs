@@ -56,6 +56,7 @@ fn run_pipelined(
         stop: &stop,
         abort: &AtomicBool::new(false),
         live: &live,
+        uses_rings: false,
         thread: 0,
         threads: 1,
         slices,
@@ -359,4 +360,53 @@ fn answers_after_the_window_are_waited_for() {
     let outcome =
         run(&plan, |asked| vec![(if asked.number == 9 { 5_000 * MS } else { MS }, page("x"))]);
     assert_eq!((outcome.ok, outcome.errors[&ErrorKind::Timeout]), (9, 1));
+}
+
+#[test]
+fn a_first_byte_that_is_late_is_told_from_a_whole_that_is() {
+    let ms = Duration::from_millis;
+    let plan =
+        Plan { first_byte_timeout: Some(ms(20)), timeout: ms(100), ..plan(1, Stop::Requests(6)) };
+    let begun = || Act::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n".to_vec());
+    let script = move |asked: Asked<'_>| match asked.number % 3 {
+        0 => vec![(30 * MS, page("x"))],
+        1 => vec![(10 * MS, begun()), (90 * MS, Act::Send(b"ok".to_vec()))],
+        _ => vec![(10 * MS, begun())],
+    };
+    let outcome = run(&plan, script);
+    let errors = |kind| outcome.errors[&kind];
+    assert_eq!(
+        (outcome.ok, errors(ErrorKind::FirstByteTimeout), errors(ErrorKind::Timeout)),
+        (2, 2, 2)
+    );
+    let least_ns = outcome.error_latency.quantile_ns(0.0);
+    assert!((20 * MS..22 * MS).contains(&least_ns), "{least_ns}");
+}
+
+/// 10,000 bytes at 100,000 a second: read in shares of 20 ms, the sum is exact.
+#[test]
+fn a_throttled_connection_reads_at_its_rate() {
+    let body = "x".repeat(9_000);
+    let size = body.len() as u64 + 41;
+    let script = move |_: Asked<'_>| vec![(0, page(&body))];
+    let plan = Plan { throttle: Some(100_000), ..plan(2, Stop::Requests(20)) };
+    let outcome = run(&plan, script);
+    assert_eq!((outcome.ok, outcome.bytes_read), (20, 20 * size));
+    // Of the last share of each connection nobody waits for the end.
+    let (took, whole) = (outcome.duration.as_secs_f64(), 10.0 * size as f64 / 100_000.0);
+    assert!(took <= whole && took >= whole - 0.0201, "{took} of {whole}");
+    let unread = Plan { throttle: None, ..plan };
+    let script = |_: Asked<'_>| vec![(0, page("x"))];
+    assert!(run(&unread, script).duration < Duration::from_millis(1));
+}
+
+#[test]
+fn a_connection_that_ends_while_it_may_not_read_is_seen_to_end() {
+    let script = |_: Asked<'_>| {
+        let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_owned();
+        vec![(0, Act::Send((head + &"x".repeat(5_000)).into_bytes())), (MS, Act::Close)]
+    };
+    let plan = Plan { throttle: Some(100_000), ..plan(1, Stop::Requests(2)) };
+    let outcome = run(&plan, script);
+    assert_eq!((outcome.ok, outcome.body_bytes), (2, 10_000));
 }

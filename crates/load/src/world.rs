@@ -53,7 +53,7 @@ impl World for Kernel {
     }
 
     fn connect(&mut self, route: &Route, token: u32) -> io::Result<Stream> {
-        let stream = socket::connect(route, self.connects)?;
+        let stream = Stream::new(socket::connect(route, self.connects)?, route)?;
         self.connects += 1;
         self.poll.add(stream.socket(), u64::from(token))?;
         Ok(stream)

@@ -29,9 +29,21 @@ pub struct LoadPage {
     /// The names of the columns, then the rows: a name, its figures, what it is.
     pub times_head: Vec<&'static str>,
     pub times: Vec<(&'static str, Vec<String>, &'static str)>,
+    /// What users of a scenario did; none without users.
+    pub users: Option<PageUsers>,
     /// Status or error, how many, whether it is a bad one.
     pub answers: Vec<(String, String, bool)>,
     pub checks: Vec<(Tone, &'static str, String)>,
+}
+
+/// Rounds in words, a row for each step, and the checks that failed: how often, and which.
+#[derive(Clone, Debug, Default)]
+pub struct PageUsers {
+    pub rounds: String,
+    pub steps_head: Vec<&'static str>,
+    /// Figures as the head has them, the last one a name; whether some of its requests failed.
+    pub steps: Vec<(Vec<String>, bool)>,
+    pub failures: Vec<(String, String)>,
 }
 
 /// A second of the run.
@@ -63,12 +75,13 @@ pub fn load_page(page: &LoadPage) -> String {
          <meta name=\"color-scheme\" content=\"light dark\"><title>{title}</title>\
          <style>{STYLE}{MORE_STYLE}</style></head><body><main>\n\
          <header><h1><span class=\"what\">{title}</span></h1><p class=\"sub\">{}</p></header>\n\
-         <section>{}{}{}</section>\n{}{}{}{}</main></body></html>\n",
+         <section>{}{}{}</section>\n{}{}{}{}{}</main></body></html>\n",
         subtitle.join("\u{b7} "),
         verdicts(page),
         figures(page),
         thresholds(page),
         over_time(page),
+        page.users.as_ref().map(users).unwrap_or_default(),
         spread(page),
         answers(page),
         checks(page),
@@ -246,6 +259,41 @@ impl Plot<'_> {
         let words = |s: f64| if s < 60.0 { format!("{} s", short(s)) } else { time(s) };
         ticks.map(|value| (value / self.end_s, words(value))).collect()
     }
+}
+
+fn users(users: &PageUsers) -> String {
+    let cell = |(at, text): (usize, &String)| match at + 1 == users.steps_head.len() {
+        true => format!("<td>{}</td>", escape(text)),
+        false => format!("<td class=\"n\">{}</td>", escape(text)),
+    };
+    let row = |(cells, is_bad): &(Vec<String>, bool)| {
+        let class = if *is_bad { " class=\"is-missed\"" } else { "" };
+        let cells: String = cells.iter().enumerate().map(cell).collect();
+        format!("<tr{class}>{cells}</tr>")
+    };
+    let heads = users.steps_head.iter().enumerate().map(|(at, name)| {
+        let class = if at + 1 == users.steps_head.len() { "" } else { " class=\"n\"" };
+        format!("<th{class}>{name}</th>")
+    });
+    let (heads, rows): (String, String) = (heads.collect(), users.steps.iter().map(row).collect());
+    let failure = |(times, what): &(String, String)| {
+        let (times, what) = (escape(times), escape(what));
+        format!("<tr><td class=\"state is-missed\">{times}</td><td>{what}</td></tr>")
+    };
+    let failures: String = users.failures.iter().map(failure).collect();
+    let failures = match failures.is_empty() {
+        true => String::new(),
+        false => format!(
+            "<h3>Checks that failed</h3><div class=\"scroll\"><table class=\"wide\"><tbody>\
+             {failures}</tbody></table></div>"
+        ),
+    };
+    format!(
+        "<section><h2>Steps</h2><p class=\"note\">{}</p><div class=\"scroll\">\
+         <table class=\"wide\"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>\
+         {failures}</section>\n",
+        escape(&users.rounds)
+    )
 }
 
 fn spread(page: &LoadPage) -> String {

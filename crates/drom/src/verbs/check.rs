@@ -10,14 +10,17 @@ use super::load::{
     Failure, count, duration, request::Request, text::Paint, text::number_of, text::time_us,
     transport::Transport, users,
 };
-use crate::{exit::Exit, say};
+use crate::{
+    exit::{self, Exit},
+    say,
+};
 
 /// Run a scenario as a test.
 ///
 /// Every way through the scenario is gone once, by one user, and every answer is held against the
 /// checks of its step; the same checks are valid under load.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = exit::help("check", EXAMPLES) + MORE)]
 pub struct Args {
     /// A scenario (shop.toml), a HTTP archive (shop.har), or the base of --urls or --replay
     #[arg(value_name = "SCENARIO", required_unless_present = "urls")]
@@ -25,21 +28,27 @@ pub struct Args {
     /// Go every way so many times
     #[arg(long, default_value = "1", value_parser = count::parse::<u64>, value_name = "N")]
     #[arg(allow_hyphen_values = true)]
+    #[arg(help_heading = "Test")]
     times: u64,
     /// Longest wait for a whole answer, connect included
     #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "TIME")]
+    #[arg(help_heading = "Test")]
     timeout: Duration,
     /// Print the Test Anything Protocol (TAP 13)
     #[arg(long)]
+    #[arg(help_heading = "Result")]
     tap: bool,
     /// Write JUnit XML; - is stdout, in place of the text
     #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Result")]
     junit: Option<PathBuf>,
     /// Of the text only what failed
     #[arg(short, long)]
+    #[arg(help_heading = "Result")]
     quiet: bool,
     /// What is random about the users of an earlier run once more
     #[arg(long, value_name = "N")]
+    #[arg(help_heading = "Test")]
     seed: Option<u64>,
     #[command(flatten)]
     users: users::Users,
@@ -49,16 +58,14 @@ pub struct Args {
     transport: Transport,
 }
 
-const AFTER_HELP: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   drom check shop.toml                       every way once
   prove --exec 'drom check --tap' shop.toml
   drom check shop.toml --junit report.xml --var base=http://127.0.0.1:8080
-  drom check http://127.0.0.1:8080 --urls list.txt
+  drom check http://127.0.0.1:8080 --urls list.txt";
 
-Exit status: 0 every check holds; 1 could not be run (no server); 2 wrong flags or scenario; 9 a
-check failed, or an answer did not come; 130 stopped by Ctrl-C.
-Scenarios and their checks are described in docs/scenario.md.";
+const MORE: &str = "\n\nScenarios and their checks are described in docs/scenario.md.";
 
 pub fn run(args: &Args) -> Exit {
     let done = measure(args).and_then(|(plan, outcome)| report(args, &plan, &outcome));

@@ -16,38 +16,49 @@ use drom_stats::Latency;
 use drom_store::{Block, Dropped, End, Group, Manifest, Run, Writer};
 
 use self::interrupt::STOP;
-use crate::{exit::Exit, say, verbs::report::columns};
+use crate::{
+    exit::{self, Exit},
+    say,
+    verbs::report::columns,
+};
 
 /// Compare web servers: start them, interleave them, print ratios with intervals.
 ///
 /// A plan names the variants, how to start them and what to ask them. Every run is kept in a folder
 /// (`runs/`, or $DROM_RUNS) that `drom report` lists and renders again.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = exit::help("compare", EXAMPLES) + PRECEDENCE)]
 pub struct Args {
     /// The experiment.
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
     /// The smallest honest run: six blocks of short slices.
     #[arg(long)]
+    #[arg(help_heading = "Measurement")]
     quick: bool,
     /// Print JSON instead of the table.
     #[arg(long)]
+    #[arg(help_heading = "Result")]
     json: bool,
     /// Keep the run in this folder.
     #[arg(long, value_name = "DIR")]
+    #[arg(help_heading = "Result")]
     out: Option<PathBuf>,
     /// Order of the slices, for a repetition; the default is a new one.
     #[arg(long)]
+    #[arg(help_heading = "Measurement")]
     seed: Option<u64>,
     /// Exit with 4 when a variant is slower than the baseline, 5 when that is not decided.
     #[arg(long)]
+    #[arg(help_heading = "Result")]
     gate: bool,
     /// Only say what the plan would take and how precise it would be, from earlier runs of it.
     #[arg(long, conflicts_with_all = ["out", "gate"])]
+    #[arg(help_heading = "Measurement")]
     preview: bool,
     /// Say every slice, also when stderr is no terminal.
     #[arg(long, short)]
+    #[arg(help_heading = "Result")]
     verbose: bool,
 }
 
@@ -55,12 +66,9 @@ const EXAMPLES: &str = "Examples:
   drom compare examples/ladder/ladder.toml           the price of each execution model
   drom compare --quick --json plan.toml | jq .findings
   drom compare --preview plan.toml                   how long, how precise, nothing is started
-  drom compare --gate plan.toml || echo not as fast
+  drom compare --gate plan.toml || echo not as fast";
 
-Exit status: 0 measured; 1 could not be measured, or not to its end; 2 wrong flags or plan; 4 a
-variant is slower and 5 undecided (--gate); 6 measured, but the A/A pair differs or blocks were
-dropped; 7 a variant answered wrongly; 8 one did not answer in some slice; 130 stopped by Ctrl-C,
-what was measured so far is printed. Of several 130, 1, 7, 8 and 6 come first, in this order.";
+const PRECEDENCE: &str = "\nOf several 130, 1, 7, 8 and 6 come first, in this order.";
 
 pub fn run(args: Args) -> Exit {
     match compare(&args) {

@@ -2,7 +2,7 @@
 //!
 //! How to load is `drom-load`'s business; how a result looks is in the files beside this one.
 
-mod checks;
+pub(crate) mod checks;
 pub(super) mod count;
 mod csv;
 pub(super) mod duration;
@@ -17,7 +17,7 @@ mod pace;
 mod progress;
 pub(super) mod request;
 mod self_test;
-mod series;
+pub(crate) mod series;
 mod steps;
 pub(super) mod text;
 mod told;
@@ -27,9 +27,12 @@ mod view;
 
 use std::{sync::atomic::AtomicBool, time::Duration};
 
-use drom_load::{Error, Outcome, Plan, Stage, Stop, Target};
+use drom_load::{Error, Outcome, Plan, Stage, Stop, Target, threshold};
 
-use crate::{exit::Exit, say};
+use crate::{
+    exit::{self, Exit},
+    say,
+};
 use checks::Check;
 use told::Told;
 
@@ -41,43 +44,64 @@ use told::Told;
 /// accounted for, and the run checks itself: its counts, Little's law, whether the client was the
 /// limit.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = after_help())]
 pub struct Args {
-    /// What to load: a URL as http://127.0.0.1:8080/hello, a scenario (shop.toml), a HTTP archive
-    /// (shop.har)
+    /// What to load: a URL, a scenario (shop.toml), a HTTP archive (shop.har)
+    ///
+    /// As http://127.0.0.1:8080/hello.
     #[arg(value_name = "URL", required_unless_present_any = ["urls", "self_test"])]
     url: Option<String>,
     /// Connections, each with one request at a time; the users of a scenario
+    ///
+    /// Never more than there are requests (-n). Numbers may end in k or M.
     #[arg(short, long, default_value = "10", value_parser = count::parse::<u32>, value_name = "N")]
-    #[arg(allow_hyphen_values = true)]
+    #[arg(allow_hyphen_values = true, help_heading = LOAD)]
     connections: u32,
     /// Stop after exactly so many requests; of a scenario: rounds
     #[arg(short = 'n', long, value_parser = count::parse::<u64>, value_name = "N")]
-    #[arg(conflicts_with = "duration", allow_hyphen_values = true)]
+    #[arg(conflicts_with = "duration", allow_hyphen_values = true, help_heading = LOAD)]
     requests: Option<u64>,
     /// Stop after so long, e.g. 500ms, 10s, 2m [default: 10s]
-    #[arg(short, long, value_parser = duration::parse, value_name = "TIME")]
+    ///
+    /// A bare number is seconds.
+    #[arg(short, long, value_parser = duration::parse, value_name = "TIME", help_heading = LOAD)]
     duration: Option<Duration>,
     /// Client threads; each has its share of the connections
     #[arg(short, long, default_value = "1", value_parser = count::parse::<u32>, value_name = "N")]
-    #[arg(allow_hyphen_values = true)]
+    #[arg(allow_hyphen_values = true, help_heading = LOAD)]
     threads: u32,
-    /// Begin so many requests a second, over the connections as far as they are free; e.g. 500, 20k
+    /// Longest wait for a whole answer, connect included
+    #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "TIME")]
+    #[arg(help_heading = LOAD)]
+    timeout: Duration,
+    /// Load so long before measuring; what ends in it is counted apart
+    #[arg(long, default_value = "0s", value_parser = duration::parse, value_name = "TIME")]
+    #[arg(help_heading = LOAD)]
+    warmup: Duration,
+    /// Begin so many requests a second, over connections that are free; e.g. 2.5, 500, 20k
+    ///
+    /// For --duration, or until -n are planned. Requests begin at their times whatever has become
+    /// of those before, and latency counts from those times.
     #[arg(long, value_parser = pace::rate, value_name = "RPS", conflicts_with = "stages")]
-    #[arg(allow_hyphen_values = true)]
+    #[arg(allow_hyphen_values = true, help_heading = OPEN)]
     rate: Option<f64>,
     /// Rates one after the other: 30s:100,2m:500 holds them, 1m:100-500 goes from one to the other
+    ///
+    /// A rate that changes goes evenly. The warm-up has the first one.
     #[arg(long, value_parser = pace::stage, value_name = "TIME:RPS,...", value_delimiter = ',')]
-    #[arg(conflicts_with_all = ["duration", "requests"])]
+    #[arg(conflicts_with_all = ["duration", "requests"], help_heading = OPEN)]
     stages: Vec<Stage>,
     /// Measure this machine's ceiling against a built-in server that does nothing
     #[arg(long, conflicts_with_all = ["url", "requests", "rate", "stages", "warmup", "threshold"])]
+    #[arg(help_heading = LOAD)]
     self_test: bool,
     /// How requests of a rate lie in time
-    #[arg(long, value_enum, default_value = "constant", value_name = "HOW")]
+    #[arg(long, value_enum, default_value = "constant", value_name = "HOW", help_heading = OPEN)]
     arrivals: pace::Spread,
     /// For the random arrivals of an earlier run once more
-    #[arg(long, value_name = "N")]
+    ///
+    /// Every report of random arrivals says its seed; without this one the clock gives it.
+    #[arg(long, value_name = "N", help_heading = OPEN)]
     seed: Option<u64>,
     #[command(flatten)]
     users: users::Users,
@@ -86,24 +110,55 @@ pub struct Args {
     #[command(flatten)]
     transport: transport::Transport,
     /// Pipeline: write so many requests on a connection, and the next when all are answered
+    ///
+    /// What the server announces not to answer (Connection: close) is written once more elsewhere;
+    /// a connection that ends without that fails all its requests.
     #[arg(long, default_value = "1", value_parser = count::parse::<u32>, value_name = "N")]
     #[arg(allow_hyphen_values = true, conflicts_with = "no_keepalive")]
+    #[arg(help_heading = transport::HEADING)]
     pipeline: u32,
     /// Requests under way on an HTTP/2 connection at once
+    ///
+    /// No more than the server allows. A stream that the server refuses, and what it announces not
+    /// to answer (GOAWAY), is asked once more; a stream that is late is given up alone.
     #[arg(long, default_value = "1", value_parser = count::parse::<u32>, value_name = "N")]
     #[arg(allow_hyphen_values = true, requires = "http2", conflicts_with = "pipeline")]
+    #[arg(help_heading = transport::HEADING)]
     streams: u32,
-    /// Longest wait for a whole answer, connect included
-    #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "TIME")]
-    timeout: Duration,
-    /// Load so long before measuring; what ends in it is counted apart
-    #[arg(long, default_value = "0s", value_parser = duration::parse, value_name = "TIME")]
-    warmup: Duration,
+    /// Longest wait for a connection, TLS included
+    ///
+    /// Counted as connect_timeout.
+    #[arg(long, value_parser = duration::parse, value_name = "TIME", help_heading = LOAD)]
+    connect_timeout: Option<Duration>,
+    /// Longest wait from the write of a request to the first byte of its answer
+    ///
+    /// Counted as first_byte_timeout.
+    #[arg(long, value_parser = duration::parse, value_name = "TIME", help_heading = LOAD)]
+    first_byte_timeout: Option<Duration>,
+    /// Read answers so slowly: bytes a second and connection; e.g. 4200, 64k
+    ///
+    /// Each connection by itself, in shares of a 50th of a second, each paid for before the next.
+    /// The socket's buffer is made as small, so that the server notices. What is written is not
+    /// held back.
+    #[arg(long, value_parser = count::parse::<u64>, value_name = "BYTES/S")]
+    #[arg(help_heading = transport::HEADING)]
+    throttle: Option<u64>,
+    /// How client threads hear of their sockets
+    ///
+    /// epoll has a call for each read and each write, io_uring one call a round for all connections
+    /// (Linux 6.1 and up, where it is allowed). Reports name the one that ran.
+    #[arg(long, value_enum, default_value = "epoll", value_name = "WHICH")]
+    #[arg(help_heading = transport::HEADING)]
+    engine: Engine,
     #[command(flatten)]
     output: output::Output,
     #[command(flatten)]
     export: export::Flags,
 }
+
+/// Sections of the help.
+const LOAD: &str = "Load";
+const OPEN: &str = "Open loop";
 
 impl Args {
     /// What is loaded, as it was written.
@@ -113,7 +168,26 @@ impl Args {
     }
 }
 
-const AFTER_HELP: &str = "\
+/// How client threads hear of their sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Engine {
+    /// A call for each read and each write
+    Epoll,
+    /// One call a round for all connections; Linux 6.1 and up, where it is allowed
+    #[value(name = "io_uring", alias = "uring")]
+    IoUring,
+}
+
+impl From<Engine> for drom_load::Engine {
+    fn from(engine: Engine) -> Self {
+        match engine {
+            Engine::Epoll => Self::Epoll,
+            Engine::IoUring => Self::IoUring,
+        }
+    }
+}
+
+const EXAMPLES: &str = "\
 Examples:
   drom load http://127.0.0.1:8080/                  10 connections for 10 s
   drom load http://127.0.0.1:8080/ -c 32 -n 100000  exactly 100000 requests over 32 connections
@@ -126,12 +200,12 @@ Examples:
   drom load http://127.0.0.1:8080 --urls list.txt         the URLs of a list in turn
   drom load http://127.0.0.1:8080 --replay access.log --speed 2
   drom load http://127.0.0.1:8080/ --threshold 'p99<250ms' --threshold 'failed<0.1%'
-  drom load --self-test -c 32                       what this machine can send at most
+  drom load --self-test -c 32                   what this machine can send at most";
 
-Exit status: 0 measured; 1 could not be measured (no server, or no answer at all); 2 wrong flags or
-URL; 3 measured, but the client was the limit; 6 measured, but another self-check failed; 9
-measured, and a threshold was not met; 130 stopped by Ctrl-C, what was measured so far is printed.
-Every figure is defined in docs/load.md.";
+fn after_help() -> String {
+    let help = exit::help("load", &format!("{}\n\n{EXAMPLES}", threshold::help()));
+    help + "\n\nEvery figure and check is defined in docs/load.md and in the manual, drom-load(1)."
+}
 
 pub fn run(args: &Args) -> Exit {
     if args.self_test {
@@ -217,6 +291,10 @@ fn around(args: &Args, target: Target) -> Plan {
         pace,
         warmup: args.warmup,
         timeout: args.timeout,
+        connect_timeout: args.connect_timeout,
+        first_byte_timeout: args.first_byte_timeout,
+        throttle: args.throttle,
+        engine: args.engine.into(),
         ..Plan::get(target)
     })
 }
@@ -261,7 +339,7 @@ fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Exit {
         say::line(format!("drom load: {error}"));
         return Exit::Failed;
     }
-    let exit = exit(&told);
+    let exit = end(&told);
     if exit == Exit::Failed {
         say::line(format!("drom load: {}", no_answer(outcome)));
     }
@@ -280,7 +358,7 @@ fn no_answer(outcome: &Outcome) -> String {
     )
 }
 
-fn exit(told: &Told<'_>) -> Exit {
+fn end(told: &Told<'_>) -> Exit {
     let Told { outcome, checks, goals, .. } = told;
     if outcome.interrupted {
         Exit::Interrupted

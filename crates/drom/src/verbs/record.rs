@@ -19,65 +19,85 @@ use drom_scenario::WriteOptions;
 
 use self::tape::Tape;
 use super::load::{count, watch_interrupts};
-use crate::{exit::Exit, say};
+use crate::{
+    exit::{self, Exit},
+    say,
+};
 
 /// Write what a browser or a client does as a scenario
 ///
 /// A proxy between the two: use its address where you would use the server's. Ctrl-C ends the
 /// recording and writes it.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP, group = clap::ArgGroup::new("source").required(true))]
+#[command(after_help = exit::help("record", AFTER_HELP))]
+#[command(group = clap::ArgGroup::new("source").required(true))]
 pub struct Args {
     /// The server to record, e.g. http://127.0.0.1:8080
     #[arg(long, value_name = "URL", group = "source")]
+    #[arg(help_heading = "Source")]
     to: Option<String>,
     /// Where the proxy listens; port 0 is any free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8888", value_parser = address)]
+    #[arg(help_heading = "Source")]
     listen: SocketAddr,
     /// Make a scenario of an HTTP archive (HAR), as browsers save it
     #[arg(long, value_name = "FILE", group = "source")]
+    #[arg(help_heading = "Source")]
     from_har: Option<PathBuf>,
     /// Say what a replay of an access log (common or combined) would send
     #[arg(long, value_name = "FILE", group = "source")]
     #[arg(conflicts_with_all = ["output", "mask", "skip_type", "only"])]
+    #[arg(help_heading = "Source")]
     from_log: Option<PathBuf>,
     /// Of an archive only requests to this host; with or without a port
     #[arg(long, value_name = "HOST", requires = "from_har")]
+    #[arg(help_heading = "Source")]
     host: Option<String>,
     /// Of a log also requests with other methods than GET and HEAD
     #[arg(long, requires = "from_log")]
+    #[arg(help_heading = "Source")]
     all_methods: bool,
     /// Write the scenario here; `-`, or no file, is standard output at the end
     #[arg(short, long, value_name = "FILE")]
+    #[arg(help_heading = "Result")]
     output: Option<PathBuf>,
     /// Replace passwords, tokens, cookies and what else looks like a secret by variables
     #[arg(long)]
+    #[arg(help_heading = "Result")]
     mask: bool,
     /// Leave answers of these media types out: 'image/*,text/css'
     #[arg(long, value_name = "TYPE,...", value_delimiter = ',')]
+    #[arg(help_heading = "Result")]
     skip_type: Vec<String>,
     /// Record only requests whose path begins so; can be repeated
     #[arg(long, value_name = "PREFIX", value_parser = prefix)]
+    #[arg(help_heading = "Result")]
     only: Vec<String>,
     /// End after so many recorded requests
     #[arg(short = 'n', long, value_parser = count::parse::<u64>, value_name = "N")]
     #[arg(allow_hyphen_values = true, requires = "to")]
+    #[arg(help_heading = "Result")]
     requests: Option<u64>,
     /// Pass Host, Origin and Referer on as the client sent them
     #[arg(long, requires = "to")]
+    #[arg(help_heading = "Connections")]
     keep_host: bool,
     /// Longest body of a request, in bytes, that is recorded
     #[arg(long, default_value = "1M", value_parser = count::parse::<u32>, value_name = "BYTES")]
     #[arg(allow_hyphen_values = true)]
+    #[arg(help_heading = "Result")]
     max_body: u32,
     /// Take any certificate of the server
     #[arg(long, conflicts_with = "cacert")]
+    #[arg(help_heading = "Connections")]
     insecure: bool,
     /// Trust the certificates in this PEM file instead of the system's
     #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Connections")]
     cacert: Option<PathBuf>,
     /// No line for each request
     #[arg(short, long)]
+    #[arg(help_heading = "Result")]
     quiet: bool,
 }
 
@@ -86,10 +106,7 @@ Examples:
   drom record --to http://127.0.0.1:8080 -o shop.toml      then open http://127.0.0.1:8888
   drom record --to https://shop.example --mask --skip-type 'image/*,text/css,*javascript'
   drom record --from-har shop.har --host shop.example --mask -o shop.toml
-  drom record --from-log access.log
-
-Exit status: 0 recorded, also when Ctrl-C or TERM ended it; 1 nothing was recorded, or it could not
-be written; 2 wrong flags, or a file that is none of its kind. docs/record.md has more.";
+  drom record --from-log access.log";
 
 /// A recording with requests that are not in its file yet is written after so long a pause.
 const PAUSE: Duration = Duration::from_secs(1);

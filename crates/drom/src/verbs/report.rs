@@ -22,15 +22,19 @@ pub struct Args {
     run: Option<String>,
     /// Write the page here; `-` is standard output.
     #[arg(long, value_name = "FILE", requires = "run")]
+    #[arg(help_heading = "Form")]
     html: Option<PathBuf>,
     /// Everything, or the list, for a program.
     #[arg(long, conflicts_with_all = ["csv", "markdown"])]
+    #[arg(help_heading = "Form")]
     json: bool,
     /// One row per slice, or per run of the list.
     #[arg(long, conflicts_with = "markdown")]
+    #[arg(help_heading = "Form")]
     csv: bool,
     /// Tables for a page.
     #[arg(long)]
+    #[arg(help_heading = "Form")]
     markdown: bool,
     /// Where runs are kept (default: $DROM_RUNS, or runs/).
     #[arg(long, value_name = "DIR")]

@@ -15,35 +15,45 @@ use drom_serve::{
     config::{Config, Options},
 };
 
-use crate::{exit::Exit, say};
+use crate::{
+    exit::{self, Exit},
+    say,
+};
 
 /// Serve Perl web code: CGI, PerlRun, Registry, mod_perl handlers, and files.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = exit::help("serve", EXAMPLES))]
 pub struct Args {
     /// Folder to serve without a configuration: files, cgi-bin/ as CGI, perl/ as Registry
     #[arg(value_name = "DIR", conflicts_with = "file")]
     dir: Option<PathBuf>,
     /// Configuration file in Apache's language
     #[arg(short, long, value_name = "FILE")]
+    #[arg(help_heading = "Configuration")]
     file: Option<PathBuf>,
     /// Address to listen on in place of every Listen (HOST:PORT or PORT); may be repeated
     #[arg(long, value_name = "ADDR", value_parser = address)]
+    #[arg(help_heading = "Server")]
     listen: Vec<SocketAddr>,
     /// Define NAME for IfDefine and ${NAME}
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    #[arg(help_heading = "Configuration")]
     define: Vec<String>,
     /// Check the configuration, say what is wrong or that nothing is, and end
     #[arg(short = 't', long)]
+    #[arg(help_heading = "Configuration")]
     test: bool,
     /// Unknown directives are warnings
     #[arg(long)]
+    #[arg(help_heading = "Configuration")]
     lenient: bool,
     /// Tell the running server to load its configuration and Perl code again, and wait for the outcome
     #[arg(long, conflicts_with_all = ["test"])]
+    #[arg(help_heading = "Server")]
     reload: bool,
     /// Write the server's process number to this file, in place of PidFile
     #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Server")]
     pid_file: Option<PathBuf>,
 }
 
@@ -54,7 +64,8 @@ Examples:
   drom serve -f httpd.conf --listen 0.0.0.0:80
   drom serve -f httpd.conf --reload      load the new code; the old serves on if it is broken
 
-Signals: HUP loads again, TERM and INT finish what runs and end.";
+Signals:
+  HUP loads again, TERM and INT finish what runs and end";
 
 /// How long `--reload` waits for the new code. Code that hangs is given up by then.
 const RELOAD_WAIT: Duration = Duration::from_secs(70);

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     connection::{Connection, Phase},
+    exchange::Exchange,
     http2::{Event, Http2, WINDOW_STEP},
     outcome::ErrorKind,
     protocol::Fault,
@@ -204,18 +205,30 @@ impl<W: World> Lane<'_, W> {
 
     /// Ends the streams that have lasted too long; the others go on.
     pub(super) fn check_streams(&mut self, connection: &mut Connection<W::Stream>) {
-        let late = |lane: &Self, connection: &Connection<W::Stream>| {
-            connection.flights.iter().position(|e| lane.has_lasted_too_long(e.begun_ns))
-        };
-        while let Some(at) = late(self, connection) {
+        while let Some((at, kind)) = self.late_stream(connection) {
             let stream = connection.flights[at].stream;
             if at + connection.pending >= connection.flights.len() {
                 connection.pending -= 1;
             } else if let Some(http2) = &mut connection.http2 {
                 http2.cancel(stream);
             }
-            self.fail_one(connection, at, ErrorKind::Timeout, true);
+            self.fail_one(connection, at, kind, true);
         }
         self.refill(connection);
+    }
+
+    pub(super) fn late_stream(
+        &self,
+        connection: &Connection<W::Stream>,
+    ) -> Option<(usize, ErrorKind)> {
+        let written = connection.flights.len() - connection.pending;
+        let late = |(at, exchange): (usize, &Exchange)| {
+            let kind = match at < written {
+                true => self.is_answer_late(exchange),
+                false => self.is_whole_late(exchange.begun_ns),
+            };
+            kind.map(|kind| (at, kind))
+        };
+        connection.flights.iter().enumerate().find_map(late)
     }
 }

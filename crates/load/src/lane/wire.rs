@@ -1,6 +1,9 @@
 //! Between a connection and its socket: connect, write what is pending, read and take apart.
 
-use std::io::{self, Read, Write};
+use std::{
+    cmp::Reverse,
+    io::{self, Read, Write},
+};
 
 use super::{Lane, REST_AFTER_CONNECT_ERROR};
 use crate::{
@@ -20,6 +23,8 @@ const SEGMENT_BYTES: usize = 1_200;
 const SKIP_BYTES_MIN: u64 = 16 * 1024;
 /// Where connections are many and short, so few of them have stamps.
 const STAMPED_EACH: usize = 8;
+/// A throttled connection reads so often.
+const SHARES_A_SECOND: u64 = 50;
 /// Most heads are shorter.
 const HEAD_ROOM: usize = 1_024;
 
@@ -30,6 +35,13 @@ pub fn routes(plan: &Plan, request: &[u8]) -> Result<Vec<Route>, Error> {
     targets.iter().map(|target| route(plan, target, one_segment)).collect()
 }
 
+/// A slow reader's, or the system would read ahead of it and the server notice nothing.
+fn slow_buffers(throttle: u64) -> (usize, usize) {
+    const SEND: usize = 256 * 1024;
+    let receive = usize::try_from(throttle / SHARES_A_SECOND).unwrap_or(SEND);
+    (SEND, receive.clamp(4_096, SEND))
+}
+
 fn route(plan: &Plan, target: &Target, one_segment: bool) -> Result<Route, Error> {
     let security = target.secure.then(|| plan.trust.security(target.name(), plan.version.alpn()));
     Ok(Route {
@@ -38,7 +50,7 @@ fn route(plan: &Plan, target: &Target, one_segment: bool) -> Result<Route, Error
         sources: plan.sources.clone(),
         one_segment,
         stamped_each: if plan.keepalive { 1 } else { STAMPED_EACH },
-        buffer_bytes: plan.buffer_bytes,
+        buffer_bytes: plan.buffer_bytes.or(plan.throttle.map(slow_buffers)),
     })
 }
 
@@ -265,6 +277,9 @@ impl<W: World> Lane<'_, W> {
     #[inline]
     fn read(&mut self, connection: &mut Connection<W::Stream>, closing: bool, buffer: &mut [u8]) {
         while !connection.flights.is_empty() || connection.http2.is_some() {
+            if self.plan.throttle.is_some() && !self.may_read(connection) {
+                return;
+            }
             if self.skips(connection) {
                 match self.skip(connection) {
                     Skipped::Some => continue,
@@ -285,6 +300,7 @@ impl<W: World> Lane<'_, W> {
                     let is_drained = stream.is_drained_by_short_reads() && length < room;
                     self.now_ns = self.world.now_ns();
                     self.tally.counts.bytes_read += length as u64;
+                    self.pay(connection, length);
                     let same_socket = self.take(connection, &buffer[..length], closing);
                     if !same_socket || (is_drained && !closing) {
                         return;
@@ -301,7 +317,41 @@ impl<W: World> Lane<'_, W> {
     #[inline]
     fn room(&self, connection: &Connection<W::Stream>, whole: usize) -> usize {
         let is_large = self.last_body >= SKIP_BYTES_MIN && !self.is_looked_at(connection);
-        if is_large && connection.answer.left() == 0 { HEAD_ROOM } else { whole }
+        let room = if is_large && connection.answer.left() == 0 { HEAD_ROOM } else { whole };
+        room.min(self.share_of_throttle())
+    }
+
+    /// So much may be read at once.
+    fn share_of_throttle(&self) -> usize {
+        let share = |rate: u64| usize::try_from(rate / SHARES_A_SECOND).unwrap_or(usize::MAX);
+        self.plan.throttle.map_or(usize::MAX, |rate| share(rate).max(1))
+    }
+
+    /// Whether what was read is paid for; if not, reading goes on when it is.
+    fn may_read(&mut self, connection: &mut Connection<W::Stream>) -> bool {
+        let may = connection.paid_ns <= self.now_ns;
+        if !may && !connection.is_throttled {
+            connection.is_throttled = true;
+            self.throttled.push(Reverse((connection.paid_ns, connection.token)));
+        }
+        may
+    }
+
+    /// The time has come that [`Self::may_read`] has noted. What epoll has told meanwhile, the end
+    /// perhaps, it does not tell again: so it is read until there is nothing.
+    pub fn read_on(&mut self, connection: &mut Connection<W::Stream>, buffer: &mut [u8]) {
+        if std::mem::take(&mut connection.is_throttled) {
+            self.read(connection, true, buffer);
+        }
+    }
+
+    /// So many bytes were read.
+    fn pay(&self, connection: &mut Connection<W::Stream>, bytes: usize) {
+        if let Some(rate) = self.plan.throttle {
+            let takes_ns = bytes as u128 * 1_000_000_000 / u128::from(rate);
+            let from_ns = connection.paid_ns.max(self.now_ns);
+            connection.paid_ns = from_ns + u64::try_from(takes_ns).unwrap_or(u64::MAX / 2);
+        }
     }
 
     /// Much of the body is still to come, and nobody wants to see it.
@@ -323,7 +373,7 @@ impl<W: World> Lane<'_, W> {
         let left = connection.answer.left();
         let Some(stream) = &mut connection.stream else { return Skipped::NothingLeft };
         // One byte of it stays, so that its end is seen where all ends are seen.
-        let max = usize::try_from(left - 1).unwrap_or(usize::MAX);
+        let max = usize::try_from(left - 1).unwrap_or(usize::MAX).min(self.share_of_throttle());
         match stream.skip(max) {
             None => Skipped::CannotBe,
             Some(Ok(0)) => {
@@ -331,6 +381,7 @@ impl<W: World> Lane<'_, W> {
                 Skipped::NothingLeft
             }
             Some(Ok(length)) => {
+                self.pay(connection, length);
                 connection.answer.skip(length as u64);
                 self.tally.counts.bytes_read += length as u64;
                 if let Some(exchange) = connection.flights.front_mut() {

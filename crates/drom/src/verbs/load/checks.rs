@@ -1,9 +1,12 @@
-//! What a run checks about itself: one entry a check, with its evidence in words. Pure.
+//! What a run checks about itself. The catalogue is [`CHECKS`]: one entry a check, from which the
+//! report, JSON, CSV, the page and docs/load.md come; a check is added by adding an entry. Pure.
 //!
 //! A check that spoils the numbers has an exit status, that of the client one of its own; a warning
 //! only stands in the report.
 
-use drom_load::{OpenTally, Outcome, Plan, client_limited};
+use drom_load::{Outcome, Plan, client_limited};
+
+use super::{kernel, text::time_us};
 
 /// Little's law may be off by this much (compare with `METHODOLOGY`: 2 %).
 const LITTLE_MAX: f64 = 0.02;
@@ -32,54 +35,208 @@ pub struct Check {
     pub name: &'static str,
     pub state: State,
     pub evidence: String,
+    /// What to do; none where all is well.
+    pub advice: Option<&'static str>,
+}
+
+/// One entry of the catalogue.
+pub struct Entry {
+    pub name: &'static str,
+    /// What is looked at.
+    pub doc: &'static str,
+    /// When it is not well.
+    pub fails: &'static str,
+    /// What it is then.
+    pub otherwise: State,
+    /// What to do then.
+    pub advice: &'static str,
+    /// None where a run has nothing to look at.
+    look: fn(&Plan, &Outcome) -> Option<Found>,
+}
+
+/// Every check that a run may have, in the order of the report.
+pub const CHECKS: &[Entry] = &[
+    Entry {
+        name: "counts",
+        doc: "every request that was sent is accounted for",
+        fails: "`sent` is not `ok + failed + in_flight`",
+        otherwise: State::Failed,
+        advice: "the generator lost count, which is a bug in it: please report it",
+        look: |_, outcome| Some(counts(outcome)),
+    },
+    Entry {
+        name: "schedule",
+        doc: "an open loop did what was planned, in time",
+        fails: "a planned request was not sent, or the p99 of the lag is over 1 ms",
+        otherwise: State::Warning,
+        advice: "unsent: give more connections (-c) or a lower rate; late: give more threads (-t) \
+                 or a machine with less to do",
+        look: |_, outcome| schedule(outcome),
+    },
+    Entry {
+        name: "errors",
+        doc: "requests ended with a complete, good answer",
+        fails: "a request ended without a complete answer with a status below 400, or none ended \
+                at all",
+        otherwise: State::Warning,
+        advice: "look at the statuses and errors above, and into the server's log: latencies of \
+                 quick refusals are no latencies of answers",
+        look: |_, outcome| Some(errors(outcome)),
+    },
+    Entry {
+        name: "connections",
+        doc: "every connection that was asked for was there. Beside it: Jain's fairness index of \
+              the answers per connection, 1 = even",
+        fails: "not every connection was established at least once",
+        otherwise: State::Failed,
+        advice: "fewer clients than asked for loaded the server: look at its limits of connections \
+                 and its listen backlog, or ask for fewer (-c)",
+        look: |plan, outcome| Some(connections(plan, outcome)),
+    },
+    Entry {
+        name: "little",
+        doc: "Little's law, N = X R: latencies, pauses and connects, each by its own stamps, \
+              explain the connections' time",
+        fails: "they explain less or more of it by over 2 %",
+        otherwise: State::Failed,
+        advice: "something is not in the latencies, or is in them twice: make the window longer \
+                 (-d), so that its edges weigh less, and look for a machine that stood still",
+        look: |plan, outcome| Some(little(plan, outcome)),
+    },
+    Entry {
+        name: CLIENT,
+        doc: "the client was not the limit. A short look for answers before going to sleep is \
+              waiting, not work (its CPU time is in the CPU per request all the same)",
+        fails: "a faster client, or one with a CPU of its own, would have measured something else \
+                ([when](#was-the-client-the-limit)). Near to that it is a warning",
+        otherwise: State::Failed,
+        advice: "the rate is a lower bound of the server's: give more threads (-t), a core that \
+                 nobody else uses, or another machine",
+        look: |_, outcome| Some(client(outcome)),
+    },
+    Entry {
+        name: "steal",
+        doc: "the machine's CPUs were its own (windows of half a second and more)",
+        fails: "the hypervisor took more than 1 % of the machine's CPU time",
+        otherwise: State::Warning,
+        advice: "measure again when the neighbours are quiet, or on a machine of its own",
+        look: |_, outcome| steal(outcome),
+    },
+    Entry {
+        name: "retransmits",
+        doc: "TCP segments came through. The counters are of this network namespace, from the \
+              begin of the run to its end: other traffic is in them. Where they cannot be read \
+              the state of this check and the next is `unknown`",
+        fails: "over one segment in a thousand requests was sent again",
+        otherwise: State::Warning,
+        advice: "latencies hold retransmission timers (200 ms and more): look for a network that \
+                 loses packets, or for a full listen queue",
+        look: kernel::retransmits,
+    },
+    Entry {
+        name: "listen_queue",
+        doc: "listening sockets took every connection (of a server on this machine)",
+        fails: "a connection found the queue of a listening socket full",
+        otherwise: State::Warning,
+        advice: "each waited a second or more: raise the server's backlog and net.core.somaxconn",
+        look: kernel::listen_queue,
+    },
+    Entry {
+        name: "ports",
+        doc: "there were local ports enough: a closed connection keeps its own for a minute, \
+              unless the server closed first",
+        fails: "the connections of a minute are over 80 % of the local ports for this server",
+        otherwise: State::Warning,
+        advice: "give more addresses (--source-address), a wider net.ipv4.ip_local_port_range, or \
+                 net.ipv4.tcp_tw_reuse=1",
+        look: kernel::ports,
+    },
+    Entry {
+        name: "descriptors",
+        doc: "there was room for open files",
+        fails: "the run needs over 80 % of the open files that are allowed",
+        otherwise: State::Warning,
+        advice: "raise the limit: ulimit -n",
+        look: kernel::descriptors,
+    },
+];
+
+/// What a look finds, with its evidence in words.
+pub enum Found {
+    Good(String),
+    /// What it needs cannot be read.
+    Unknown(String),
+    /// A warning whatever the entry says.
+    Near(String),
+    Bad(String),
+}
+
+impl Found {
+    pub fn good_if(good: bool, evidence: String) -> Self {
+        if good { Self::Good(evidence) } else { Self::Bad(evidence) }
+    }
 }
 
 impl Check {
     pub fn spoils(&self) -> bool {
         self.state == State::Failed
     }
+
+    /// The evidence, and what to do.
+    pub fn words(&self) -> String {
+        let advice = self.advice.map_or_else(String::new, |advice| format!("; {advice}"));
+        format!("{}{advice}", self.evidence)
+    }
 }
 
-/// Every check, in the order of the report.
+impl Entry {
+    fn check(&self, plan: &Plan, outcome: &Outcome) -> Option<Check> {
+        let (state, evidence) = match (self.look)(plan, outcome)? {
+            Found::Good(evidence) => (State::Ok, evidence),
+            Found::Unknown(evidence) => (State::Unknown, evidence),
+            Found::Near(evidence) => (State::Warning, evidence),
+            Found::Bad(evidence) => (self.otherwise, evidence),
+        };
+        let advice = (!matches!(state, State::Ok | State::Unknown)).then_some(self.advice);
+        Some(Check { name: self.name, state, evidence, advice })
+    }
+
+    /// What follows when it is not well.
+    pub fn consequence(&self) -> &'static str {
+        match (self.name, self.otherwise) {
+            (CLIENT, _) => "client limited",
+            (_, State::Failed) => "doubtful",
+            _ => "warning",
+        }
+    }
+}
+
+/// Every check of this run, in the order of the report.
 pub fn all(plan: &Plan, outcome: &Outcome) -> Vec<Check> {
-    let checks = [
-        Some(counts(outcome)),
-        outcome.open.as_ref().map(|open| schedule(outcome, open)),
-        Some(errors(outcome)),
-        Some(connections(plan, outcome)),
-        Some(little(plan, outcome)),
-        Some(client(outcome)),
-        steal(outcome),
-    ];
-    checks.into_iter().flatten().chain(super::kernel::checks(plan, outcome)).collect()
+    CHECKS.iter().filter_map(|entry| entry.check(plan, outcome)).collect()
 }
 
-fn check(name: &'static str, good: bool, otherwise: State, evidence: String) -> Check {
-    Check { name, state: if good { State::Ok } else { otherwise }, evidence }
-}
-
-fn counts(outcome: &Outcome) -> Check {
+fn counts(outcome: &Outcome) -> Found {
     let Outcome { sent, ok, failed, in_flight, .. } = outcome;
     let good = *sent == ok + failed + in_flight;
     let evidence = format!("{sent} sent = {ok} ok + {failed} failed + {in_flight} in flight");
-    check("counts", good, State::Failed, evidence)
+    Found::good_if(good, evidence)
 }
 
-/// Whether an open loop did what was planned.
-fn schedule(outcome: &Outcome, open: &OpenTally) -> Check {
+fn schedule(outcome: &Outcome) -> Option<Found> {
+    let open = outcome.open.as_ref()?;
     let sent = super::steps::begun(outcome);
     let planned = sent + open.unsent;
     let lag_us = open.lag.quantile_ns(0.99) as f64 / 1e3;
     let begun = if outcome.scene.is_some() { "rounds begun" } else { "sent" };
     let mut evidence = format!("{planned} planned = {sent} {begun} + {} unsent", open.unsent);
     if open.lag.count() > 0 {
-        evidence += &format!("; p99 of the lag {}", super::text::time_us(lag_us));
+        evidence += &format!("; p99 of the lag {}", time_us(lag_us));
     }
-    let good = open.unsent == 0 && lag_us <= LAG_P99_US_MAX;
-    check("schedule", good, State::Warning, evidence)
+    Some(Found::good_if(open.unsent == 0 && lag_us <= LAG_P99_US_MAX, evidence))
 }
 
-fn errors(outcome: &Outcome) -> Check {
+fn errors(outcome: &Outcome) -> Found {
     let errors: u64 = outcome.errors.values().sum();
     let refused = outcome.failed.saturating_sub(errors);
     let evidence = match (errors, refused, outcome.first_fault) {
@@ -94,50 +251,49 @@ fn errors(outcome: &Outcome) -> Check {
         }
         (_, _, Some(fault)) => format!("{errors} requests failed; the first fault: {fault}"),
     };
-    check("errors", outcome.failed == 0 && outcome.ok > 0, State::Warning, evidence)
+    Found::good_if(outcome.failed == 0 && outcome.ok > 0, evidence)
 }
 
-fn connections(plan: &Plan, outcome: &Outcome) -> Check {
+fn connections(plan: &Plan, outcome: &Outcome) -> Found {
     let (connected, wanted) = (outcome.connected, plan.connections_used());
     let fairness = outcome.fairness();
     let evidence =
         format!("{connected} of {wanted} established, fairness {fairness:.3} (1 = even)");
-    check("connections", connected == wanted, State::Failed, evidence)
+    Found::good_if(connected == wanted, evidence)
 }
 
 /// N = X R, where R is the latency and all that lies between two requests of a connection.
-fn little(plan: &Plan, outcome: &Outcome) -> Check {
+fn little(plan: &Plan, outcome: &Outcome) -> Found {
     let deviation = outcome.little_deviation();
     let wanted = f64::from(plan.connections_used());
     let found = wanted * (1.0 + deviation);
     let evidence = format!("stamps account for {found:.2} of {wanted} connections");
-    check("little", deviation.abs() <= LITTLE_MAX, State::Failed, evidence)
+    Found::good_if(deviation.abs() <= LITTLE_MAX, evidence)
 }
 
-fn client(outcome: &Outcome) -> Check {
+fn client(outcome: &Outcome) -> Found {
     let verdict = client_limited(outcome, None);
-    let state = match (verdict.limited, verdict.near) {
-        (true, _) => State::Failed,
-        (false, true) => State::Warning,
-        (false, false) => State::Ok,
-    };
-    Check { name: CLIENT, state, evidence: verdict.evidence }
+    match (verdict.limited, verdict.near) {
+        (true, _) => Found::Bad(verdict.evidence),
+        (false, true) => Found::Near(verdict.evidence),
+        (false, false) => Found::Good(verdict.evidence),
+    }
 }
 
-fn steal(outcome: &Outcome) -> Option<Check> {
+fn steal(outcome: &Outcome) -> Option<Found> {
     if outcome.duration.as_secs_f64() < STEAL_WINDOW_MIN_S {
         return None;
     }
     let share = outcome.steal_share?;
     let evidence =
         format!("{:.1} % of the machine's CPU time taken by the hypervisor", share * 100.0);
-    Some(check("steal", share <= STEAL_MAX, State::Warning, evidence))
+    Some(Found::good_if(share <= STEAL_MAX, evidence))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use drom_load::{ErrorKind, Target};
+    use drom_load::{ErrorKind, OpenTally, Target};
     use std::time::Duration;
 
     fn plan() -> Plan {
@@ -177,6 +333,31 @@ mod tests {
         assert_eq!(state(&open(1_100, 0), "schedule"), State::Warning);
         assert_eq!(state(&open(500, 1), "schedule"), State::Warning);
         assert!(all(&plan(), &good()).iter().all(|check| check.name != "schedule"));
+    }
+
+    #[test]
+    fn the_catalogue_is_complete_and_its_names_are_keys() {
+        let mut names: Vec<&str> = CHECKS.iter().map(|entry| entry.name).collect();
+        for entry in CHECKS {
+            let words = [entry.doc, entry.fails, entry.advice];
+            assert!(words.iter().all(|words| !words.is_empty() && !words.contains('|')));
+            assert!(entry.name.chars().all(|c| c.is_ascii_lowercase() || c == '_'));
+            assert_ne!(entry.otherwise, State::Ok, "{}", entry.name);
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), CHECKS.len());
+    }
+
+    #[test]
+    fn only_what_is_not_well_comes_with_advice() {
+        assert!(all(&plan(), &good()).iter().all(|check| check.advice.is_none()));
+        let lost = all(&plan(), &Outcome { connected: 3, ..good() });
+        let advised: Vec<&str> =
+            lost.iter().filter(|check| check.advice.is_some()).map(|check| check.name).collect();
+        assert_eq!(advised, ["connections"]);
+        let words = lost[2].words();
+        assert!(words.starts_with("3 of 4") && words.contains("; fewer clients"), "{words}");
     }
 
     #[test]

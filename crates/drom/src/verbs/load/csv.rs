@@ -5,11 +5,7 @@
 use drom_load::ErrorKind;
 use serde_json::Value;
 
-use super::{json, told::Told};
-
-/// Checks that a run may have, in the order of the report.
-const CHECKS: [&str; 7] =
-    ["counts", "schedule", "errors", "connections", "little", "client", "steal"];
+use super::{checks::CHECKS, json, told::Told};
 
 pub fn summary(told: &Told<'_>) -> String {
     let columns = columns(told);
@@ -37,7 +33,7 @@ fn columns(told: &Told<'_>) -> Vec<(String, Value)> {
         let count = outcome.errors.get(&kind).copied().unwrap_or(0);
         columns.push((format!("errors_{}", kind.name()), count.into()));
     }
-    for name in CHECKS {
+    for name in CHECKS.iter().map(|entry| entry.name) {
         let check = told.checks.iter().find(|check| check.name == name);
         let state = check.map(|check| serde_json::to_value(check.state).unwrap_or_default());
         columns.push((format!("check_{name}"), state.unwrap_or_default()));

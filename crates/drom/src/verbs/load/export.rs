@@ -15,18 +15,26 @@ use std::{
 use drom_load::{Outcome, Progress};
 use drom_observe::clock::{monotonic_ns, wall_at};
 
-use super::metrics::Totals;
+use super::{metrics::Totals, output::DURING};
 use crate::say;
 
 /// The longest that one who asks or is told may take for a read or a write.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(clap::Args)]
+#[command(next_help_heading = DURING)]
 pub struct Flags {
     /// Answer Prometheus there during the run, at any path
+    ///
+    /// Counters, requests in flight, a histogram of latency in buckets from 100 us to 10 s. It has
+    /// the window's seconds that are over, and ends with the run: the last scrape may lack the last
+    /// seconds, the report does not. Port 0 is any; standard error says which.
     #[arg(long, value_name = "ADDR:PORT")]
     prometheus: Option<String>,
     /// Push metrics to an OpenTelemetry collector each second (OTLP over HTTP, JSON)
+    ///
+    /// And the whole at the end. Port 4318 and /v1/metrics unless the URL says others. A collector
+    /// that is away is told of once on standard error; the run goes on.
     #[arg(long, value_name = "URL", value_parser = collector)]
     otlp: Option<Collector>,
 }

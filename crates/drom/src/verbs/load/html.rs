@@ -3,12 +3,13 @@
 use drom_load::{Interval, Latency, Outcome};
 use drom_report::{
     format::{ms, three},
-    load_page::{LoadPage, PageSecond, Tone, load_page},
+    load_page::{LoadPage, PageSecond, PageUsers, Tone, load_page},
 };
 
 use super::{
     checks::{Check, State},
     json::Latencies,
+    steps,
     text::{count, heading_items, si_count, time_us, times},
     told::{Goal, Told},
 };
@@ -16,7 +17,7 @@ use super::{
 pub fn render(told: &Told<'_>) -> String {
     let outcome = told.outcome;
     load_page(&LoadPage {
-        title: format!("{} {}", told.plan.method, told.url),
+        title: title(told),
         subtitle: heading_items(told.plan, outcome),
         verdicts: verdicts(told),
         figures: figures(outcome),
@@ -25,8 +26,31 @@ pub fn render(told: &Told<'_>) -> String {
         curves: curves(outcome),
         times_head: Latencies::of(&outcome.latency).figures().map(|(name, _)| name).to_vec(),
         times: rows(outcome),
+        users: users(told),
         answers: answers(outcome),
         checks: told.checks.iter().map(check).collect(),
+    })
+}
+
+fn title(told: &Told<'_>) -> String {
+    match &told.plan.scene {
+        None => format!("{} {}", told.plan.method, told.url),
+        Some(scene) => format!("{} on {}", told.url, scene.targets[0].host),
+    }
+}
+
+fn users(told: &Told<'_>) -> Option<PageUsers> {
+    let (scene, tally) = steps::both(told.plan, told.outcome)?;
+    let row = |row: [String; 6]| {
+        let is_bad = row[1] != "0";
+        (row.to_vec(), is_bad)
+    };
+    let failure = |(failed, of, what)| (format!("{} of {}", count(failed), count(of)), what);
+    Some(PageUsers {
+        rounds: steps::rounds(told.outcome, tally).trim().to_owned(),
+        steps_head: steps::COLUMNS.to_vec(),
+        steps: steps::rows(scene, tally).into_iter().map(row).collect(),
+        failures: steps::failures(scene, tally).into_iter().map(failure).collect(),
     })
 }
 
@@ -145,5 +169,5 @@ fn check(check: &Check) -> (Tone, &'static str, String) {
         State::Warning | State::Unknown => Tone::Warning,
         State::Failed => Tone::Bad,
     };
-    (tone, check.name, check.evidence.clone())
+    (tone, check.name, check.words())
 }

@@ -1,5 +1,5 @@
 //! The result as JSON, schema `drom-load/1`. Keys are added, never renamed; units are in their
-//! names.
+//! names. The catalogue of `drom_load::metric` says what each is, and a test here compares.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +20,7 @@ struct Document<'a> {
     engine: &'static str,
     duration_s: f64,
     requests: Requests,
+    bytes_read: u64,
     rate_rps: Option<f64>,
     /// In an open loop from the planned time.
     latency_us: Latencies,
@@ -150,6 +151,7 @@ fn document<'a>(told: &'a Told<'_>) -> Document<'a> {
         engine: outcome.engine,
         duration_s: outcome.duration.as_secs_f64(),
         requests: Requests { sent, ok, failed, in_flight },
+        bytes_read: outcome.bytes_read,
         rate_rps: (!outcome.duration.is_zero()).then(|| outcome.rate_rps()),
         latency_us: Latencies::of(&outcome.latency),
         phases: phases(plan, outcome),
@@ -248,5 +250,48 @@ impl Latencies {
     pub fn figures(&self) -> [(&'static str, Option<f64>); 6] {
         let Self { mean, p50, p90, p99, p999, max } = *self;
         [("mean", mean), ("p50", p50), ("p90", p90), ("p99", p99), ("p99.9", p999), ("max", max)]
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use drom_load::{Target, metric};
+
+    /// Keys with points between objects; a histogram is one key.
+    pub fn keys(path: &str, value: &Value, found: &mut Vec<String>) {
+        let is_leaf = |name: &str| metric::find(name).is_some();
+        let members = value.as_object().filter(|_| path.is_empty() || !is_leaf(path));
+        let Some(members) = members else { return found.push(path.to_owned()) };
+        for (name, value) in members {
+            let point = if path.is_empty() { "" } else { "." };
+            keys(&format!("{path}{point}{name}"), value, found);
+        }
+    }
+
+    #[test]
+    fn the_result_has_the_keys_of_the_catalogue() {
+        let plan = Plan::get(Target::at("127.0.0.1:80".parse().expect("an address"), "/"));
+        let outcome = Outcome::default();
+        let told = Told {
+            url: "http://x/",
+            plan: &plan,
+            outcome: &outcome,
+            checks: Vec::new(),
+            goals: Vec::new(),
+        };
+        let (document, mut found) = (template(&told), Vec::new());
+        keys("", &document, &mut found);
+        let known = metric::METRICS.iter().map(|metric| metric.key);
+        // `steps` compares what a scenario adds.
+        let known = known.filter(|key| !key.is_empty() && !key.starts_with("scenario."));
+        let known: Vec<&str> = known.collect();
+        assert_eq!(found, known, "crates/load/src/metric.rs has an entry for each key, in order");
+        for histogram in metric::METRICS.iter().filter(|metric| metric.is_histogram()) {
+            let path = format!("/{}", histogram.key.replace('.', "/"));
+            let members = document.pointer(&path).and_then(Value::as_object);
+            let members: Vec<&str> = members.expect("an object").keys().map(|k| &**k).collect();
+            assert_eq!(members, metric::STATISTICS.map(|(name, _)| name), "{}", histogram.key);
+        }
     }
 }

@@ -5,10 +5,7 @@
 
 use drom_load::{Address, Limits, Outcome, Plan};
 
-use super::{
-    checks::{Check, State},
-    text::count,
-};
+use super::{checks::Found, text::count};
 
 /// From one segment in a thousand requests on, latencies hold retransmission timers.
 const RETRANSMITS_A_REQUEST_MAX: f64 = 0.001;
@@ -17,40 +14,24 @@ const TIME_WAIT_S: f64 = 60.0;
 /// Of ports or open files.
 const USED_SHARE_MAX: f64 = 0.8;
 
-pub fn checks(plan: &Plan, outcome: &Outcome) -> Vec<Check> {
-    let Some(limits) = &outcome.limits else { return Vec::new() };
+fn unknown(file: &str) -> Found {
+    Found::Unknown(format!("not known: {file} cannot be read"))
+}
+
+fn of_tcp<'a>(plan: &Plan, outcome: &'a Outcome) -> Option<&'a Limits> {
     let is_tcp = matches!(plan.target.address, Address::Tcp(_));
-    let checks = [
-        is_tcp.then(|| retransmits(outcome, limits)),
-        (is_tcp && limits.is_local).then(|| listen_queue(outcome, limits)),
-        is_tcp.then(|| ports(outcome, limits)),
-        Some(descriptors(limits)),
-    ];
-    checks.into_iter().flatten().collect()
-}
-
-fn check(name: &'static str, is_good: Option<bool>, evidence: String) -> Check {
-    let state = match is_good {
-        None => State::Unknown,
-        Some(true) => State::Ok,
-        Some(false) => State::Warning,
-    };
-    Check { name, state, evidence }
-}
-
-fn unknown(name: &'static str, file: &str) -> Check {
-    check(name, None, format!("not known: {file} cannot be read"))
+    outcome.limits.as_ref().filter(|_| is_tcp)
 }
 
 fn a_request(number: u64, outcome: &Outcome) -> f64 {
     number as f64 / outcome.sent.max(1) as f64
 }
 
-fn retransmits(outcome: &Outcome, limits: &Limits) -> Check {
-    const NAME: &str = "retransmits";
+pub fn retransmits(plan: &Plan, outcome: &Outcome) -> Option<Found> {
+    let limits = of_tcp(plan, outcome)?;
     let (Some(again), Some(timeouts)) = (limits.network.retransmits, limits.network.timeouts)
     else {
-        return unknown(NAME, "/proc/net/snmp or netstat");
+        return Some(unknown("/proc/net/snmp or netstat"));
     };
     let rate = a_request(again, outcome);
     let evidence = format!(
@@ -59,7 +40,7 @@ fn retransmits(outcome: &Outcome, limits: &Limits) -> Check {
         per_request(rate),
         count(timeouts)
     );
-    check(NAME, Some(rate <= RETRANSMITS_A_REQUEST_MAX), evidence)
+    Some(Found::good_if(rate <= RETRANSMITS_A_REQUEST_MAX, evidence))
 }
 
 fn per_request(rate: f64) -> String {
@@ -67,53 +48,43 @@ fn per_request(rate: f64) -> String {
 }
 
 /// Only of servers here: a queue elsewhere shows as retransmits of the first segment.
-fn listen_queue(outcome: &Outcome, limits: &Limits) -> Check {
-    const NAME: &str = "listen queue";
+pub fn listen_queue(plan: &Plan, outcome: &Outcome) -> Option<Found> {
+    let limits = of_tcp(plan, outcome).filter(|limits| limits.is_local)?;
     let network = limits.network;
     let (Some(full), Some(drops)) = (network.listen_overflows, network.listen_drops) else {
-        return unknown(NAME, "/proc/net/netstat");
+        return Some(unknown("/proc/net/netstat"));
     };
     let lost = full.max(drops);
-    let mut evidence = format!(
+    let evidence = format!(
         "{} connections found a listen queue of this machine full ({})",
         count(lost),
         per_request(a_request(lost, outcome))
     );
-    if lost > 0 {
-        evidence += ": a second and more each; raise the server's backlog and net.core.somaxconn";
-    }
-    check(NAME, Some(lost == 0), evidence)
+    Some(Found::good_if(lost == 0, evidence))
 }
 
 /// Where each request has a connection, its port is taken for a minute after it, unless the server
 /// closes first or the kernel takes it again (net.ipv4.tcp_tw_reuse).
-fn ports(outcome: &Outcome, limits: &Limits) -> Check {
-    const NAME: &str = "ports";
+pub fn ports(plan: &Plan, outcome: &Outcome) -> Option<Found> {
+    let limits = of_tcp(plan, outcome)?;
     let Some(ports) = limits.ports else {
-        return unknown(NAME, "/proc/sys/net/ipv4/ip_local_port_range");
+        return Some(unknown("/proc/sys/net/ipv4/ip_local_port_range"));
     };
     let made = u64::from(outcome.connected) + outcome.reconnects;
     let seconds = outcome.duration.as_secs_f64();
     let in_a_minute = made as f64 * (TIME_WAIT_S / seconds.max(TIME_WAIT_S));
-    let mut evidence = format!("{} connections of {} local ports", count(made), count(ports));
+    let evidence = format!("{} connections of {} local ports", count(made), count(ports));
     let is_good = in_a_minute <= ports as f64 * USED_SHARE_MAX;
-    if !is_good {
-        evidence += " in TIME_WAIT's minute: more addresses (--source-address), a wider \
-                     net.ipv4.ip_local_port_range, or net.ipv4.tcp_tw_reuse=1";
-    }
-    check(NAME, Some(is_good), evidence)
+    Some(Found::good_if(is_good, evidence))
 }
 
-fn descriptors(limits: &Limits) -> Check {
-    const NAME: &str = "descriptors";
-    let Some(max) = limits.descriptors_max else { return unknown(NAME, "the limit") };
+pub fn descriptors(_: &Plan, outcome: &Outcome) -> Option<Found> {
+    let limits = outcome.limits.as_ref()?;
+    let Some(max) = limits.descriptors_max else { return Some(unknown("the limit")) };
     let wanted = limits.descriptors;
-    let mut evidence = format!("{} open files of {} allowed", count(wanted), count(max));
+    let evidence = format!("{} open files of {} allowed", count(wanted), count(max));
     let is_good = wanted as f64 <= max as f64 * USED_SHARE_MAX;
-    if !is_good {
-        evidence += &format!(": ulimit -n {}", wanted * 2);
-    }
-    check(NAME, Some(is_good), evidence)
+    Some(Found::good_if(is_good, evidence))
 }
 
 #[cfg(test)]
@@ -122,7 +93,10 @@ mod tests {
 
     use drom_load::{Network, Target};
 
-    use super::*;
+    use super::{
+        super::checks::{Check, State},
+        *,
+    };
 
     fn limits() -> Limits {
         let network = Network {
@@ -144,7 +118,10 @@ mod tests {
             limits: Some(limits),
             ..Outcome::default()
         };
-        checks(&Plan::get(Target::at(([127, 0, 0, 1], 80).into(), "/")), &outcome)
+        let plan = Plan::get(Target::at(([127, 0, 0, 1], 80).into(), "/"));
+        let kernels = ["retransmits", "listen_queue", "ports", "descriptors"];
+        let all = crate::verbs::load::checks::all(&plan, &outcome).into_iter();
+        all.filter(|check| kernels.contains(&check.name)).collect()
     }
 
     fn state(checks: &[Check], name: &str) -> Option<State> {
@@ -166,13 +143,13 @@ mod tests {
         assert!(all[0].evidence.contains("20 segments") && all[0].evidence.contains("2.00e-3"));
         let network = Network { listen_drops: Some(1), ..limits().network };
         let all = checked(Limits { network, ..limits() }, 0);
-        assert_eq!(state(&all, "listen queue"), Some(State::Warning));
+        assert_eq!(state(&all, "listen_queue"), Some(State::Warning));
     }
 
     #[test]
     fn queues_of_a_server_elsewhere_are_not_here() {
         let all = checked(Limits { is_local: false, ..limits() }, 0);
-        assert_eq!(state(&all, "listen queue"), None);
+        assert_eq!(state(&all, "listen_queue"), None);
     }
 
     #[test]
@@ -187,8 +164,8 @@ mod tests {
     fn limits_come_with_what_moves_them() {
         let all = checked(limits(), 30_000);
         assert_eq!(state(&all, "ports"), Some(State::Warning));
-        assert!(all[2].evidence.contains("ip_local_port_range"), "{}", all[2].evidence);
+        assert!(all[2].words().contains("ip_local_port_range"), "{}", all[2].evidence);
         let all = checked(Limits { descriptors: 1_000, ..limits() }, 0);
-        assert!(all[3].evidence.contains("ulimit -n 2000"), "{}", all[3].evidence);
+        assert!(all[3].words().contains("ulimit -n"), "{}", all[3].evidence);
     }
 }

@@ -4,7 +4,10 @@
 
 use std::{fmt::Write as _, time::SystemTime, time::UNIX_EPOCH};
 
-use drom_load::{ErrorKind, Latency, Outcome, Progress};
+use drom_load::{
+    ErrorKind, Latency, Outcome, Progress,
+    metric::{ExportKind, Exported, METRICS, Metric, Unit},
+};
 use serde_json::{Value, json};
 
 /// Upper limits of the histogram's buckets in seconds.
@@ -65,14 +68,16 @@ impl Totals {
         }
     }
 
-    /// Name, words and value of what only grows.
-    fn counters(&self) -> [(&'static str, &'static str, u64); 4] {
-        [
-            ("drom_load_requests_sent", "Requests begun.", self.sent),
-            ("drom_load_requests_ok", "Complete answers with a status below 400.", self.ok),
-            ("drom_load_requests_failed", "Status of 400 or more, and errors.", self.failed),
-            ("drom_load_read_bytes", "Bytes of answers.", self.bytes_read),
-        ]
+    /// What is known of a counter or gauge of the catalogue.
+    fn value(&self, key: &str) -> u64 {
+        match key {
+            "requests.sent" => self.sent,
+            "requests.ok" => self.ok,
+            "requests.failed" => self.failed,
+            "requests.in_flight" => self.in_flight,
+            "bytes_read" => self.bytes_read,
+            _ => 0,
+        }
     }
 
     fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> {
@@ -85,60 +90,77 @@ impl Totals {
     /// <https://prometheus.io/docs/instrumenting/exposition_formats/>, version 0.0.4.
     pub fn prometheus(&self) -> String {
         let mut out = String::new();
-        for (name, help, value) in self.counters() {
-            let _ = write!(out, "# HELP {name}_total {help}\n# TYPE {name}_total counter\n");
-            let _ = writeln!(out, "{name}_total {value}");
+        for (metric, exported) in exported() {
+            let (name, doc) = (exported.prometheus(), sentence(metric));
+            let kind = match exported.kind {
+                ExportKind::Counter | ExportKind::CounterByKind => "counter",
+                ExportKind::Gauge => "gauge",
+                ExportKind::Histogram => "histogram",
+            };
+            let _ = write!(out, "# HELP {name} {doc}\n# TYPE {name} {kind}\n");
+            match exported.kind {
+                ExportKind::Counter | ExportKind::Gauge => {
+                    let _ = writeln!(out, "{name} {}", self.value(metric.key));
+                }
+                ExportKind::CounterByKind => self.prometheus_errors(&name, &mut out),
+                ExportKind::Histogram => self.prometheus_histogram(&name, &mut out),
+            }
         }
-        let name = "drom_load_errors_total";
-        let _ = write!(out, "# HELP {name} {ERRORS}\n# TYPE {name} counter\n");
+        out
+    }
+
+    fn prometheus_errors(&self, name: &str, out: &mut String) {
         for (kind, count) in self.errors() {
             let _ = writeln!(out, "{name}{{kind=\"{kind}\"}} {count}");
         }
-        let name = "drom_load_in_flight";
-        let _ = write!(out, "# HELP {name} {IN_FLIGHT}\n# TYPE {name} gauge\n");
-        let _ = writeln!(out, "{name} {}", self.in_flight);
-        let name = "drom_load_latency_seconds";
-        let _ = write!(out, "# HELP {name} {LATENCY}\n# TYPE {name} histogram\n");
+    }
+
+    fn prometheus_histogram(&self, name: &str, out: &mut String) {
         for (limit, count) in LIMITS_S.iter().zip(self.filled_buckets()) {
             let _ = writeln!(out, "{name}_bucket{{le=\"{limit}\"}} {count}");
         }
         let Self { answers, sum_s, .. } = self;
         let _ = writeln!(out, "{name}_bucket{{le=\"+Inf\"}} {answers}");
         let _ = writeln!(out, "{name}_sum {sum_s}\n{name}_count {answers}");
-        out
     }
 
     /// OTLP's `ExportMetricsServiceRequest` as JSON: 64-bit integers are strings there.
     pub fn otlp(&self, from: SystemTime, now: SystemTime) -> Value {
-        let (start, time) = (nanos(from), nanos(now));
-        let point = |value: u64, attributes: Value| {
-            json!({"startTimeUnixNano": start, "timeUnixNano": time, "asInt": value.to_string(),
-                   "attributes": attributes})
-        };
-        let sum = |name: &str, help: &str, unit: &str, points: Vec<Value>| {
-            json!({"name": name, "description": help, "unit": unit, "sum": {
-                "dataPoints": points, "aggregationTemporality": CUMULATIVE, "isMonotonic": true}})
-        };
-        let unit = |name: &str| if name.ends_with("bytes") { "By" } else { "{request}" };
-        let counters = self.counters();
-        let mut metrics: Vec<Value> = counters
-            .iter()
-            .map(|(name, help, value)| sum(name, help, unit(name), vec![point(*value, json!([]))]))
-            .collect();
-        let kind = |kind: &str| json!([{"key": "kind", "value": {"stringValue": kind}}]);
-        let errors = self.errors().map(|(name, count)| point(count, kind(name))).collect();
-        metrics.push(sum("drom_load_errors", ERRORS, "{request}", errors));
-        metrics.push(json!({"name": "drom_load_in_flight", "description": IN_FLIGHT,
-            "unit": "{request}", "gauge": {"dataPoints": [point(self.in_flight, json!([]))]}}));
-        metrics.push(json!({"name": "drom_load_latency", "description": LATENCY, "unit": "s",
-            "histogram": {"aggregationTemporality": CUMULATIVE, "dataPoints": [{
-                "startTimeUnixNano": start, "timeUnixNano": time, "explicitBounds": LIMITS_S,
-                "count": self.answers.to_string(), "sum": self.sum_s,
-                "bucketCounts": self.single_buckets()}]}}));
+        let span = Span { start: nanos(from), time: nanos(now) };
+        let metrics: Vec<Value> =
+            exported().map(|(metric, known)| self.otlp_metric(metric, known, &span)).collect();
         let service = json!([{"key": "service.name", "value": {"stringValue": "drom load"}}]);
         let scope = json!({"name": "drom", "version": env!("CARGO_PKG_VERSION")});
         json!({"resourceMetrics": [{"resource": {"attributes": service},
             "scopeMetrics": [{"scope": scope, "metrics": metrics}]}]})
+    }
+
+    fn otlp_metric(&self, metric: &Metric, exported: Exported, span: &Span) -> Value {
+        let value = self.value(metric.key);
+        let (name, data) = match exported.kind {
+            ExportKind::Counter => ("sum", sum(vec![span.point(value, json!([]))])),
+            ExportKind::CounterByKind => {
+                let kind = |kind: &str| json!([{"key": "kind", "value": {"stringValue": kind}}]);
+                let points = self.errors().map(|(name, count)| span.point(count, kind(name)));
+                ("sum", sum(points.collect()))
+            }
+            ExportKind::Gauge => ("gauge", json!({"dataPoints": [span.point(value, json!([]))]})),
+            ExportKind::Histogram => ("histogram", self.otlp_histogram(span)),
+        };
+        let unit = match (exported.kind, metric.unit) {
+            (ExportKind::Histogram, _) => "s",
+            (_, Unit::Bytes) => "By",
+            _ => "{request}",
+        };
+        json!({"name": exported.name, "description": sentence(metric), "unit": unit, name: data})
+    }
+
+    fn otlp_histogram(&self, span: &Span) -> Value {
+        let Span { start, time } = span;
+        json!({"aggregationTemporality": CUMULATIVE, "dataPoints": [{
+            "startTimeUnixNano": start, "timeUnixNano": time, "explicitBounds": LIMITS_S,
+            "count": self.answers.to_string(), "sum": self.sum_s,
+            "bucketCounts": self.single_buckets()}]})
     }
 
     /// As many as limits, before the first answer too.
@@ -156,9 +178,35 @@ impl Totals {
     }
 }
 
-const ERRORS: &str = "Requests that ended without a complete answer, by kind.";
-const IN_FLIGHT: &str = "Requests under way at the end of the last second.";
-const LATENCY: &str = "Latency of complete answers.";
+/// From when to when, as OTLP writes it.
+struct Span {
+    start: String,
+    time: String,
+}
+
+impl Span {
+    fn point(&self, value: u64, attributes: Value) -> Value {
+        json!({"startTimeUnixNano": self.start, "timeUnixNano": self.time,
+               "asInt": value.to_string(), "attributes": attributes})
+    }
+}
+
+fn sum(points: Vec<Value>) -> Value {
+    json!({"dataPoints": points, "aggregationTemporality": CUMULATIVE, "isMonotonic": true})
+}
+
+/// What of the catalogue is told while a run goes on.
+fn exported() -> impl Iterator<Item = (&'static Metric, Exported)> {
+    METRICS.iter().filter_map(|metric| Some((metric, metric.exported?)))
+}
+
+/// What an exported figure is, as a sentence.
+fn sentence(metric: &Metric) -> String {
+    let mut letters = metric.doc.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    format!("{}{}.", String::from_iter(first), letters.as_str())
+}
+
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
 const CUMULATIVE: u32 = 2;
 
@@ -177,6 +225,16 @@ mod tests {
             outcome.latency.record_ns(ns);
         }
         Totals::of_outcome(&outcome)
+    }
+
+    #[test]
+    fn every_exported_figure_of_the_catalogue_has_its_value() {
+        let totals =
+            Totals { sent: 1, ok: 2, failed: 3, bytes_read: 4, in_flight: 5, ..Totals::default() };
+        let single = |kind| matches!(kind, ExportKind::Counter | ExportKind::Gauge);
+        let single = exported().filter(|(_, exported)| single(exported.kind));
+        let values: Vec<u64> = single.map(|(metric, _)| totals.value(metric.key)).collect();
+        assert_eq!(values, [1, 2, 3, 5, 4], "a new one is told by Totals::value");
     }
 
     #[test]
@@ -200,7 +258,9 @@ mod tests {
     fn opentelemetry_buckets_are_single_and_add_up() {
         let value = totals().otlp(UNIX_EPOCH, UNIX_EPOCH);
         let metrics = &value["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
-        let point = &metrics[6]["histogram"]["dataPoints"][0];
+        let metrics = metrics.as_array().expect("a list");
+        let latency = metrics.iter().find(|metric| metric["name"] == "drom_load_latency");
+        let point = &latency.expect("it is there")["histogram"]["dataPoints"][0];
         let buckets = point["bucketCounts"].as_array().expect("a list");
         assert_eq!((buckets.len(), &point["count"]), (LIMITS_S.len() + 1, &"4".into()));
         assert_eq!(

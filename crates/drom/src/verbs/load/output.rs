@@ -6,39 +6,59 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use drom_load::{Threshold, threshold};
+use drom_load::Threshold;
 
 use super::{csv, html, json, progress::How, series, text, told::Told};
 use crate::{say, verbs::report};
 
 #[derive(clap::Args)]
+#[command(next_help_heading = "Results")]
 pub struct Output {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
     /// Write the result as a line of CSV with a header; - is stdout, in place of the text
+    ///
+    /// Every figure of the JSON, flattened; the unit is at the end of a name. The columns are the
+    /// same for every run (but for the thresholds' own), empty where a run has no such figure.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Write the run second by second as CSV
+    ///
+    /// A run of over two hours has lines of two, four, ... seconds.
     #[arg(long, value_name = "FILE")]
     csv_series: Option<PathBuf>,
     /// Write the latencies second by second as an HdrHistogram log
+    ///
+    /// Version 1.3, V2 histograms, deflated; latencies in nanoseconds. Its tools plot it and merge
+    /// it with others.
     #[arg(long, value_name = "FILE")]
     hdr: Option<PathBuf>,
     /// Write the result as a page for a browser
+    ///
+    /// In one file without a network: verdict, figures, rate, latency and failures over time, the
+    /// percentile curve; light and dark. - is stdout, as for --csv.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Judge the run: p99<250ms, failed<0.1%, rate>=2k; see --help
+    /// Judge the run: p99<250ms, failed<0.1%, rate>=2k; can be repeated
+    ///
+    /// One that is not met makes the exit status 9. The metrics are listed below.
     #[arg(long, value_parser = Threshold::parse, value_name = "METRIC<LIMIT")]
-    #[arg(value_delimiter = ',', long_help = threshold::help())]
+    #[arg(value_delimiter = ',')]
     pub threshold: Vec<Threshold>,
     /// What is shown during the run, on stderr
-    #[arg(long, value_enum, default_value = "auto", value_name = "HOW")]
+    ///
+    /// What a command writes there into a file or mail is taken for errors, so that by itself
+    /// nothing is shown where no terminal is.
+    #[arg(long, value_enum, default_value = "auto", value_name = "HOW", help_heading = DURING)]
     progress: How,
     /// Nothing during the run: --progress none
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = DURING)]
     quiet: bool,
 }
+
+/// A section of the help.
+pub const DURING: &str = "During the run";
 
 /// What a file's content is made by.
 type Form = fn(&Told<'_>) -> String;

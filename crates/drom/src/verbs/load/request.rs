@@ -15,6 +15,9 @@ const FORM: &str = "application/x-www-form-urlencoded";
 #[command(next_help_heading = "Requests")]
 pub struct Request {
     /// A header of the request; can be repeated
+    ///
+    /// Host can be replaced, by one; headers that would change the framing are refused. Without
+    /// any, a request holds Host and what the other flags say, nothing else.
     #[arg(short = 'H', long = "header", value_parser = header, value_name = "K: V")]
     headers: Vec<(String, String)>,
     /// Request method [default: GET; POST when there is data]

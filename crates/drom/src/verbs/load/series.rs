@@ -4,10 +4,22 @@
 use std::{collections::BTreeMap, fmt::Write as _, time::UNIX_EPOCH};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use drom_load::{ErrorKind, Interval};
+use drom_load::{ErrorKind, Interval, metric::STATISTICS};
 use serde::Serialize;
 
 use super::{json::Latencies, told::Told};
+
+/// The first columns of the series, and what they are; latencies and errors follow.
+pub const SINGLE: [(&str, &str); 8] = [
+    ("start_s", "when it began, from the opening of the window"),
+    ("length_s", "1; the last one is shorter, those of a run of over two hours are 2, 4, ..."),
+    ("sent", "requests begun in it"),
+    ("ok", "complete answers with a status below 400"),
+    ("failed", "answers with a status of 400 or more, and errors"),
+    ("bytes_read", "bytes of answers"),
+    ("in_flight", "requests under way at its end"),
+    ("rate_rps", "complete answers a second"),
+];
 
 /// A second of the window; in runs over two hours more than one.
 #[derive(Serialize)]
@@ -30,12 +42,10 @@ pub fn seconds(told: &Told<'_>) -> Vec<Second> {
 
 /// A line a second with a header; times without an answer are empty.
 pub fn csv(told: &Told<'_>) -> String {
-    let mut out = String::from(
-        "start_s,length_s,sent,ok,failed,bytes_read,in_flight,rate_rps,latency_mean_us,\
-         latency_p50_us,latency_p90_us,latency_p99_us,latency_p999_us,latency_max_us",
-    );
-    ErrorKind::ALL.iter().for_each(|kind| out += &format!(",errors_{}", kind.name()));
-    out.push('\n');
+    let statistics = STATISTICS.iter().map(|(name, _)| format!("latency_{name}_us"));
+    let kinds = ErrorKind::ALL.iter().map(|kind| format!("errors_{}", kind.name()));
+    let single = SINGLE.iter().map(|(name, _)| (*name).to_owned());
+    let mut out = single.chain(statistics).chain(kinds).collect::<Vec<_>>().join(",") + "\n";
     for second in seconds(told) {
         let Second { sent, ok, failed, bytes_read, in_flight, .. } = second;
         let _ = write!(out, "{:.6},{:.6}", second.start_s, second.length_s);

@@ -155,3 +155,29 @@ fn per_second(number: u64, outcome: &Outcome) -> Option<f64> {
     let seconds = outcome.duration.as_secs_f64();
     (seconds > 0.0).then(|| number as f64 / seconds)
 }
+
+#[cfg(test)]
+mod tests {
+    use drom_load::{Latency, metric};
+
+    use super::*;
+
+    #[test]
+    fn the_scenario_has_the_keys_of_the_catalogue() {
+        let rounds = Rounds {
+            begun: 0,
+            done: 0,
+            under_way: 0,
+            rate_rps: None,
+            time_us: Latencies::of(&Latency::default()),
+        };
+        let (steps, checks) = (Vec::new(), Vec::new());
+        let document =
+            Document { name: "", seed: 0, rounds, steps, checks, users_ended: 0, exhausted: None };
+        let (document, mut found) = (serde_json::json!({"scenario": document}), Vec::new());
+        super::super::json::tests::keys("", &document, &mut found);
+        let known = metric::METRICS.iter().map(|metric| metric.key);
+        let known: Vec<&str> = known.filter(|key| key.starts_with("scenario.")).collect();
+        assert_eq!(found, known, "crates/load/src/metric.rs has an entry for each key, in order");
+    }
+}

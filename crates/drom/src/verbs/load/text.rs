@@ -97,24 +97,36 @@ fn checks(checks: &[Check], paint: Paint, width: Option<usize>) -> Vec<String> {
             lines.push(row(paint, if name.is_empty() { "" } else { title }, &(name + &line)));
             name = String::new();
         }
+        let width = Some(width.unwrap_or(ADVICE_WIDTH));
+        for line in check.advice.iter().flat_map(|advice| under(advice, width)) {
+            lines.push(row(paint, "", &paint.dim(&line)));
+        }
     }
     lines
 }
 
 const TITLE_WIDTH: usize = 12;
+/// Where there is no terminal.
+const ADVICE_WIDTH: usize = 100;
 const CHECK_WIDTH: usize = 12;
-/// Where nobody has a terminal.
-const FILE_WIDTH: usize = 100;
 /// Columns before the words of a check: title, state, name.
 const EVIDENCE_AT: usize = TITLE_WIDTH + 5 + CHECK_WIDTH + 1;
 
 /// The first line goes behind the check's name, the others under it.
 fn evidence(text: &str, width: Option<usize>) -> Vec<String> {
-    let width = width.unwrap_or(FILE_WIDTH);
-    let room = width.saturating_sub(EVIDENCE_AT).max(20);
+    let mut lines = under(text, width.or(Some(ADVICE_WIDTH)));
+    if let Some(first) = lines.first_mut() {
+        first.drain(..EVIDENCE_AT - TITLE_WIDTH);
+    }
+    lines
+}
+
+/// All lines go under the words of a check.
+fn under(text: &str, width: Option<usize>) -> Vec<String> {
+    let room = width.map_or(usize::MAX, |width| width.saturating_sub(EVIDENCE_AT).max(20));
     let mut lines = drom_report::broken(text, room, room);
-    let under = " ".repeat(EVIDENCE_AT - TITLE_WIDTH);
-    lines.iter_mut().skip(1).for_each(|line| line.insert_str(0, &under));
+    let indent = " ".repeat(EVIDENCE_AT - TITLE_WIDTH);
+    lines.iter_mut().for_each(|line| line.insert_str(0, &indent));
     lines
 }
 
@@ -426,6 +438,21 @@ mod tests {
         });
         assert!(widths.max() <= Some(80) && lines[1].starts_with(&" ".repeat(18)), "{lines:?}");
         assert_eq!(evidence(text, None), [text]);
+    }
+
+    #[test]
+    fn advice_is_wrapped_where_there_is_no_terminal_too() {
+        let advice = "word ".repeat(40);
+        let evidence = "as it is ".repeat(20).trim_end().to_owned();
+        let check = Check {
+            name: "client",
+            state: State::Failed,
+            evidence: evidence.clone(),
+            advice: Some(Box::leak(advice.into_boxed_str())),
+        };
+        let lines = checks(&[check], Paint(false), None);
+        assert!(lines[0].ends_with(&evidence) && lines.len() == 4, "{lines:?}");
+        assert!(lines[1..].iter().all(|line| line.len() <= 100), "{lines:?}");
     }
 
     #[test]

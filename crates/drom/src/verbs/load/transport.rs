@@ -12,23 +12,32 @@ use super::count;
 /// More than a range of this many is a slip of the pen.
 const SOURCES_MAX: u128 = 65_536;
 
+/// Their section of the help.
+pub const HEADING: &str = "Connections";
+
 #[derive(clap::Args)]
-#[command(next_help_heading = "Connections")]
+#[command(next_help_heading = HEADING)]
 pub struct Transport {
     /// Keep connections, which is the default (ab's habit)
     #[arg(short, long, conflicts_with = "no_keepalive")]
     keepalive: bool,
     /// A connection for each request
+    ///
+    /// With Connection: close, which such a header of your own (-H) does as well.
     #[arg(long)]
     pub no_keepalive: bool,
     /// Close a connection after so many answers
+    ///
+    /// Another one is made in its place.
     #[arg(long, value_parser = count::parse::<u64>, value_name = "N")]
     #[arg(allow_hyphen_values = true)]
     answers_per_connection: Option<u64>,
     /// Speak HTTP/1.0
+    ///
+    /// With Connection: keep-alive unless --no-keepalive.
     #[arg(long = "http1.0")]
     http10: bool,
-    /// Speak HTTP/2: over TLS by agreement, else at once (prior knowledge)
+    /// Speak HTTP/2: over TLS by agreement (ALPN), over plain TCP at once (prior knowledge)
     #[arg(long, conflicts_with_all = ["http10", "no_keepalive"])]
     http2: bool,
     /// Connect to a Unix socket; the URL says Host and path
@@ -38,12 +47,16 @@ pub struct Transport {
     #[arg(long, value_name = "ADDR[:PORT]")]
     resolve: Option<String>,
     /// Local addresses to connect from, in turn: one, a list, or a range A-B; can be repeated
+    ///
+    /// As 127.0.0.2-127.0.0.9. Each has its own ports, and without it the system chooses.
     #[arg(long, value_name = "ADDR,...", value_delimiter = ',', value_parser = range)]
     source_address: Vec<Range>,
     /// Take any certificate
     #[arg(long, conflicts_with = "cacert")]
     insecure: bool,
     /// Trust the certificates in this PEM file instead of the system's
+    ///
+    /// A server's own, self-signed one may be among them.
     #[arg(long, value_name = "FILE")]
     cacert: Option<PathBuf>,
     /// Certificate to show to the server, PEM
@@ -53,6 +66,8 @@ pub struct Transport {
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
     /// Take earlier TLS sessions up again, instead of a full handshake for each connection
+    ///
+    /// Without it each connection has a full handshake, as each new client has.
     #[arg(long)]
     tls_resume: bool,
 }

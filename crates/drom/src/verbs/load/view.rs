@@ -188,8 +188,9 @@ mod tests {
     #[test]
     fn slow_is_above_fast_and_new_is_at_the_right() {
         let seconds = [second(100.0, &[(1_000, 100)]), second(50.0, &[(1_000, 45), (100_000, 5)])];
-        let view =
-            View { seconds: seconds.into(), errors: [0, 0, 3, 0, 0, 0, 0, 0], ..View::default() };
+        let mut errors = [0; ErrorKind::ALL.len()];
+        errors[ErrorKind::Timeout as usize] = 3;
+        let view = View { seconds: seconds.into(), errors, ..View::default() };
         let rows = view.rows("measuring", &now(), FRAME);
         assert_eq!(rows[1], "     rate █▄");
         assert_eq!(rows[2].trim_end(), "   100 ms  ░", "{rows:#?}");

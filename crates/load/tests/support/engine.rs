@@ -1,5 +1,4 @@
-//! The engine against small scripted servers: every way an answer can go wrong, and counts that add
-//! up.
+// Included by a test of each engine, which says `ENGINE`.
 
 use std::{
     io::{Read, Write},
@@ -90,6 +89,7 @@ fn plan(target: &Target, connections: u32, requests: u64) -> Plan {
         connections,
         stop: Stop::Requests(requests),
         timeout: Duration::from_secs(5),
+        engine: *ENGINE,
         ..Plan::get(target.clone())
     }
 }
