@@ -2,9 +2,10 @@
 //! of two for each request.
 //!
 //! A receive is asked for once in a socket's life (multishot) and lands in one of the buffers that
-//! all sockets of a thread share; a send goes out with the next wait. To the engine a [`RingSocket`]
-//! looks like a non-blocking socket: what has arrived is read, what is written is taken as a whole
-//! while nothing else is on its way. `poll.rs` is the other way, for where this one is not allowed.
+//! all sockets of a thread share; a send goes out with the next wait. To the engine a
+//! [`RingSocket`] looks like a non-blocking socket: what has arrived is read, what is written is
+//! taken as a whole while nothing else is on its way. `poll.rs` is the other way, for where this
+//! one is not allowed.
 //!
 //! Needs Linux 6.1 (single issuer, deferred task work). Each thread has a ring of its own.
 
@@ -403,6 +404,13 @@ impl Inner {
         *slot = Slot { out, report: slot.report, ..Slot::default() };
         self.starved.retain(|starved| *starved != at);
         self.free.push(at);
+    }
+}
+
+impl Drop for Inner {
+    /// What was written goes out: it is counted as sent.
+    fn drop(&mut self) {
+        let _ = self.ring.submit();
     }
 }
 

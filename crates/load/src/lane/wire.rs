@@ -278,6 +278,7 @@ impl<W: World> Lane<'_, W> {
     fn read(&mut self, connection: &mut Connection<W::Stream>, closing: bool, buffer: &mut [u8]) {
         while !connection.flights.is_empty() || connection.http2.is_some() {
             if self.plan.throttle.is_some() && !self.may_read(connection) {
+                connection.is_ending |= closing;
                 return;
             }
             if self.skips(connection) {
@@ -338,10 +339,11 @@ impl<W: World> Lane<'_, W> {
     }
 
     /// The time has come that [`Self::may_read`] has noted. What epoll has told meanwhile, the end
-    /// perhaps, it does not tell again: so it is read until there is nothing.
+    /// perhaps, it does not tell again.
     pub fn read_on(&mut self, connection: &mut Connection<W::Stream>, buffer: &mut [u8]) {
         if std::mem::take(&mut connection.is_throttled) {
-            self.read(connection, true, buffer);
+            let is_ending = connection.is_ending;
+            self.read(connection, is_ending, buffer);
         }
     }
 
