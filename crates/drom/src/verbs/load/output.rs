@@ -16,7 +16,7 @@ use crate::{say, verbs::report};
 pub struct Output {
     /// Print the result as JSON
     #[arg(long)]
-    json: bool,
+    pub json: bool,
     /// Write the result as a line of CSV with a header; - is stdout, in place of the text
     ///
     /// Every figure of the JSON, flattened; the unit is at the end of a name. The columns are the

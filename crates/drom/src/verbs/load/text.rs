@@ -49,6 +49,7 @@ impl Paint {
         let word = match state {
             State::Ok => "ok  ",
             State::Warning => "warn",
+            State::Unknown => "?   ",
             State::Failed => "FAIL",
         };
         self.dress_state(state, word)
@@ -58,7 +59,7 @@ impl Paint {
     pub fn dress_state(self, state: State, word: &str) -> String {
         let code = match state {
             State::Ok => "32",
-            State::Warning => "33",
+            State::Warning | State::Unknown => "33",
             State::Failed => "1;31",
         };
         self.dress(code, word)
@@ -121,7 +122,7 @@ fn checks(checks: &[Check], paint: Paint, width: Option<usize>) -> Vec<String> {
 }
 
 const TITLE_WIDTH: usize = 12;
-/// Where there is no terminal; evidence is not wrapped there, for programs may look for it.
+/// Where there is no terminal.
 const ADVICE_WIDTH: usize = 100;
 const CHECK_WIDTH: usize = 12;
 /// Columns before the words of a check: title, state, name.
@@ -129,7 +130,7 @@ const EVIDENCE_AT: usize = TITLE_WIDTH + 5 + CHECK_WIDTH + 1;
 
 /// The first line goes behind the check's name, the others under it.
 fn evidence(text: &str, width: Option<usize>) -> Vec<String> {
-    let mut lines = under(text, width);
+    let mut lines = under(text, width.or(Some(ADVICE_WIDTH)));
     if let Some(first) = lines.first_mut() {
         first.drain(..EVIDENCE_AT - TITLE_WIDTH);
     }
