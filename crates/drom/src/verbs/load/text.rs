@@ -130,7 +130,7 @@ const EVIDENCE_AT: usize = TITLE_WIDTH + 5 + CHECK_WIDTH + 1;
 
 /// The first line goes behind the check's name, the others under it.
 fn evidence(text: &str, width: Option<usize>) -> Vec<String> {
-    let mut lines = under(text, width.or(Some(ADVICE_WIDTH)));
+    let mut lines = under(text, width);
     if let Some(first) = lines.first_mut() {
         first.drain(..EVIDENCE_AT - TITLE_WIDTH);
     }
