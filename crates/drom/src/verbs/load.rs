@@ -71,10 +71,6 @@ pub struct Args {
     #[arg(short, long, default_value = "1", value_parser = count::parse::<u32>, value_name = "N")]
     #[arg(allow_hyphen_values = true, help_heading = LOAD)]
     threads: u32,
-    /// Longest wait for a whole answer, connect included
-    #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "TIME")]
-    #[arg(help_heading = LOAD)]
-    timeout: Duration,
     /// Load so long before measuring; what ends in it is counted apart
     #[arg(long, default_value = "0s", value_parser = duration::parse, value_name = "TIME")]
     #[arg(help_heading = LOAD)]
@@ -126,15 +122,19 @@ pub struct Args {
     #[arg(allow_hyphen_values = true, requires = "http2", conflicts_with = "pipeline")]
     #[arg(help_heading = transport::HEADING)]
     streams: u32,
+    /// Longest wait for a whole answer, connect included
+    #[arg(long, default_value = "10s", value_parser = duration::parse, value_name = "TIME")]
+    #[arg(help_heading = LIMITS)]
+    timeout: Duration,
     /// Longest wait for a connection, TLS included
     ///
     /// Counted as connect_timeout.
-    #[arg(long, value_parser = duration::parse, value_name = "TIME", help_heading = LOAD)]
+    #[arg(long, value_parser = duration::parse, value_name = "TIME", help_heading = LIMITS)]
     connect_timeout: Option<Duration>,
     /// Longest wait from the write of a request to the first byte of its answer
     ///
     /// Counted as first_byte_timeout.
-    #[arg(long, value_parser = duration::parse, value_name = "TIME", help_heading = LOAD)]
+    #[arg(long, value_parser = duration::parse, value_name = "TIME", help_heading = LIMITS)]
     first_byte_timeout: Option<Duration>,
     /// Read answers so slowly: bytes a second and connection; e.g. 4200, 64k
     ///
@@ -142,7 +142,7 @@ pub struct Args {
     /// The socket's buffer is made as small, so that the server notices. What is written is not
     /// held back.
     #[arg(long, value_parser = count::parse::<u64>, value_name = "BYTES/S")]
-    #[arg(help_heading = transport::HEADING)]
+    #[arg(help_heading = LIMITS)]
     throttle: Option<u64>,
     /// How client threads hear of their sockets
     ///
@@ -161,6 +161,7 @@ pub struct Args {
 
 /// Sections of the help.
 const LOAD: &str = "Load";
+const LIMITS: &str = "Limits";
 const OPEN: &str = "Open loop";
 
 impl Args {

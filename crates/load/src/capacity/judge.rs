@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     outcome::{Latency, Outcome},
     threshold::{Judged, Threshold},
-    verdict::client_limited,
+    verdict::{Cause, client_limited},
 };
 
 use super::search::Ended;
@@ -48,7 +48,7 @@ pub fn judge(outcome: &Outcome, conditions: &[Threshold], quickest: Option<Durat
     let is_slow = conditions.iter().zip(&judged).all(|(one, judged)| judged.met || is_time(one));
     let ended = if keeps_up && judged.iter().all(|one| one.met) {
         Ended::Held
-    } else if client_limited(outcome, None).limited || is_slow && is_late(outcome) {
+    } else if is_limited(outcome) || is_slow && is_late(outcome) {
         Ended::Client
     } else if is_slow && is_short_of_connections(outcome, service_p50, quickest) {
         Ended::Connections
@@ -56,6 +56,13 @@ pub fn judge(outcome: &Outcome, conditions: &[Threshold], quickest: Option<Durat
         Ended::Failed
     };
     Seen { ended, judged, unsent_share, growth, service_p50 }
+}
+
+/// By the client itself. Whether connections are short is seen better here: other tries tell how
+/// quick the server can be.
+fn is_limited(outcome: &Outcome) -> bool {
+    let verdict = client_limited(outcome, None);
+    verdict.limited && verdict.cause != Some(Cause::Connections)
 }
 
 fn unsent_share(outcome: &Outcome) -> f64 {

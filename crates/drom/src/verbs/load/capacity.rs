@@ -22,8 +22,8 @@ pub use {csv::render as csv, json::render as json, text::render as text};
 #[derive(clap::Args)]
 #[command(next_help_heading = "Capacity")]
 pub struct Capacity {
-    /// Search for the highest rate at which these hold: p99<50ms,failed<0.1%; see --help
-    #[arg(long, value_parser = condition, value_delimiter = ',', value_name = "METRIC<LIMIT,...")]
+    /// Search for the highest rate at which these hold: p99<50ms,failed<0.1%
+    #[arg(long, value_parser = condition, value_delimiter = ',', value_name = "LIMITS")]
     #[arg(conflicts_with_all = NOT_BESIDE, long_help = long_help())]
     find_capacity: Vec<Threshold>,
     /// How long the search may take
