@@ -267,6 +267,7 @@ impl<W: World> Lane<'_, W> {
         let first = connection.flights.len() - connection.pending + begun;
         for exchange in connection.flights.iter_mut().skip(first) {
             exchange.written_ns = self.now_ns;
+            exchange.connected_ns = connection.secure_ns;
             exchange.ready_ns = connection.ready_ns;
         }
     }
@@ -356,8 +357,8 @@ impl<W: World> Lane<'_, W> {
     #[inline]
     fn is_looked_at(&self, connection: &Connection<W::Stream>) -> bool {
         match (&self.users, connection.flights.front()) {
-            (Some(users), Some(exchange)) => users.wants(exchange.user).body,
-            _ => self.plan.expect_body.is_some(),
+            (Some(users), Some(exchange)) if users.wants(exchange.user).body => true,
+            _ => self.plan.looks_at_bodies(),
         }
     }
 
@@ -459,7 +460,7 @@ impl<W: World> Lane<'_, W> {
                     if let Some(users) = &mut self.users {
                         users.keep_body(exchange.user, body);
                     }
-                    if self.plan.expect_body.is_some() {
+                    if self.plan.looks_at_bodies() {
                         connection.body.add(body);
                         piece = body;
                     }
