@@ -166,6 +166,8 @@ pub struct Scene {
     pub finishes_rounds: bool,
     /// Each way through the scenario in its turn, every judgement kept: a test, not a load.
     pub is_test: bool,
+    /// Connections are made for requests, not ahead of them.
+    pub connects_late: bool,
     /// Row by row of the scenario's list: sent as they are, in place of what the scenario writes.
     pub raw_requests: Vec<Vec<u8>>,
 }

@@ -44,6 +44,7 @@ fn of(scenario: Scenario) -> Scene {
         seed: 7,
         finishes_rounds: false,
         is_test: false,
+        connects_late: false,
         raw_requests: Vec::new(),
     }
 }

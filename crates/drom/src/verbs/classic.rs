@@ -3,7 +3,8 @@
 use std::{
     io,
     process::ExitCode,
-    time::{SystemTime, UNIX_EPOCH},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use drom_classics::{Refusal, WallClock};
@@ -32,6 +33,14 @@ pub fn print(tool: &str, text: &str) -> Result<u8, Refusal> {
 pub fn said(error: &io::Error) -> String {
     let words = error.to_string();
     words.split(" (os error").next().unwrap_or(&words).to_owned()
+}
+
+/// Ends a run as Ctrl-C does.
+pub fn stop_after(limit: Duration, stop: &'static AtomicBool) {
+    std::thread::spawn(move || {
+        drom_observe::clock::sleep(limit);
+        stop.store(true, Relaxed);
+    });
 }
 
 /// The number of the system's error behind it.

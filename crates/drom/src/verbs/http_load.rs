@@ -116,6 +116,7 @@ fn scene(options: &Options, urls: &[Url]) -> Result<Scene, Refusal> {
         seed: drom_observe::clock::monotonic_ns(),
         finishes_rounds: true,
         is_test: false,
+        connects_late: false,
         raw_requests: urls.iter().map(|url| http_load::request(options, url)).collect(),
     })
 }

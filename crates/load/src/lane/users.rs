@@ -108,11 +108,12 @@ impl<W: World> Lane<'_, W> {
         }
     }
 
-    /// In an open loop there is a connection before somebody has to wait for it.
+    /// In an open loop there is mostly a connection before somebody has to wait for it.
     pub(super) fn keep_ready(&mut self, connection: &mut Connection<W::Stream>) {
         let is_first = (connection.token as usize).is_multiple_of(self.routes.len());
         let is_gone = connection.stream.is_none() && connection.flights.is_empty();
-        if is_first && is_gone && self.open.is_some() && self.plan.keepalive {
+        let is_early = self.plan.scene.as_ref().is_some_and(|scene| !scene.connects_late);
+        if is_first && is_gone && is_early && self.open.is_some() && self.plan.keepalive {
             self.connect(connection);
         }
         self.flush(connection);
