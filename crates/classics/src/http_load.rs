@@ -305,7 +305,8 @@ pub fn list(urls: &[Url]) -> String {
 /// HTTP/1.0, with the host's name and nothing of a port.
 #[must_use]
 pub fn request(options: &Options, url: &Url) -> Vec<u8> {
-    let path = if options.proxy.is_some() { &url.full } else { &url.path };
+    // A proxy only makes a way for what is secured.
+    let path = if options.proxy.is_some() && !url.tls { &url.full } else { &url.path };
     let (host, version) = (&url.host, env!("CARGO_PKG_VERSION"));
     let head = format!(
         "GET {path} HTTP/1.0\r\nHost: {host}\r\nUser-Agent: http_load (drom {version})\r\n\r\n"

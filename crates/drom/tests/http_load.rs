@@ -90,8 +90,6 @@ fn what_is_missing_is_said() {
         assert_eq!(output.status.code(), Some(1), "{line}");
         stderr(&output)
     };
-    let through = refused("-p 1 -f 1 -proxy 127.0.0.1:1", "https://127.0.0.1/");
-    assert_eq!(through, "http_load: https through a proxy is not built yet\n");
     assert!(refused("-p 1", "http://127.0.0.1/").starts_with("usage:  http_load "));
     assert!(refused("-p 1 -f 1", "http://127.0.0.1:1/").contains("refused the connection"));
 }

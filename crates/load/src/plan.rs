@@ -34,6 +34,8 @@ pub struct Target {
     pub host: String,
     /// Path and query as they stand in the request line.
     pub path: String,
+    /// What a proxy that listens there is asked, for a way to the server, before TLS begins.
+    pub tunnel: Option<Vec<u8>>,
     /// How long the resolver took, where it was asked.
     pub lookup: Option<Duration>,
 }
@@ -43,7 +45,8 @@ impl Target {
     #[must_use]
     pub fn at(address: SocketAddr, path: &str) -> Self {
         let host = address.to_string();
-        Self { address: address.into(), secure: false, host, path: path.to_owned(), lookup: None }
+        let (address, path) = (address.into(), path.to_owned());
+        Self { address, secure: false, host, path, tunnel: None, lookup: None }
     }
 
     /// The host without its port: the name in a certificate.

@@ -44,9 +44,6 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
 
 fn load(options: &Options) -> Result<u8, Refusal> {
     let urls = http_load::urls(&options.url_file, &read(&options.url_file)?)?;
-    if options.proxy.is_some() && urls.iter().any(|url| url.tls) {
-        return Err(refused("https through a proxy is not built yet".to_owned()));
-    }
     let plan = plan(options, &urls)?;
     if let Some(word) = &options.cipher {
         say::part(http_load::cipher_note(word));
@@ -97,10 +94,13 @@ fn plan(options: &Options, urls: &[Url]) -> Result<Plan, Refusal> {
 /// Where fetches from there go.
 fn target(options: &Options, tls: bool, place: (&str, u16)) -> Result<Target, Refusal> {
     let proxy = options.proxy.as_ref().map(|(host, port)| (&**host, *port));
-    let (host, port) = proxy.unwrap_or(place);
-    let scheme = if tls { "https" } else { "http" };
-    Target::resolve(&format!("{scheme}://{host}:{port}/"))
-        .map_err(|error| refused(error.to_string()))
+    let (host, port) = proxy.filter(|_| !tls).unwrap_or(place);
+    let url = format!("http{}://{host}:{port}/", if tls { "s" } else { "" });
+    let found = match proxy.filter(|_| tls) {
+        Some(proxy) => classic::through(proxy, &url, drom_classics::tunnel(host, port, "")),
+        None => Target::resolve(&url),
+    };
+    found.map_err(|error| refused(error.to_string()))
 }
 
 /// Several URLs: each fetch takes one at random, whatever was taken before.

@@ -41,7 +41,11 @@ fn slow_buffers(throttle: u64) -> (usize, usize) {
 }
 
 fn route(plan: &Plan, target: &Target, one_segment: bool) -> Result<Route, Error> {
-    let security = target.secure.then(|| plan.trust.security(target.name(), plan.version.alpn()));
+    let security = || {
+        let security = plan.trust.security(target.name(), plan.version.alpn());
+        security.map(|security| security.through(target.tunnel.as_deref()))
+    };
+    let security = target.secure.then(security);
     Ok(Route {
         address: target.address.clone(),
         security: security.transpose()?,
