@@ -27,6 +27,8 @@ pub enum Exit {
     /// `drom load --threshold`: measured, and something was not reached. `drom check`: a check
     /// failed.
     Missed = 9,
+    /// `drom load --find-capacity`: not even the lowest rate that was tried held.
+    NoCapacity = 10,
     /// Stopped by Ctrl-C; what was measured so far was printed.
     Interrupted = 130,
 }
@@ -40,7 +42,7 @@ pub struct Entry {
 }
 
 /// Every status, in the order of its number.
-pub const EXITS: [Entry; 11] = [
+pub const EXITS: [Entry; 12] = [
     Entry {
         exit: Exit::Done,
         doc: "what was asked was done",
@@ -137,6 +139,11 @@ pub const EXITS: [Entry; 11] = [
         ],
     },
     Entry {
+        exit: Exit::NoCapacity,
+        doc: "no rate held, not even the lowest that was tried (`drom load --find-capacity`)",
+        verbs: &[("load", "--find-capacity: no rate held, not even the lowest that was tried")],
+    },
+    Entry {
         exit: Exit::Interrupted,
         doc: "stopped by Ctrl-C; what was measured so far was printed",
         verbs: &[
@@ -191,7 +198,7 @@ mod tests {
     fn statuses_are_in_order_and_each_verb_has_its_own() {
         assert!(EXITS.iter().map(|entry| entry.exit as u8).is_sorted());
         let statuses = |verb| of_verb(verb).iter().map(|(status, _)| *status).collect::<Vec<_>>();
-        assert_eq!(statuses("load"), [0, 1, 2, 3, 6, 9, 130]);
+        assert_eq!(statuses("load"), [0, 1, 2, 3, 6, 9, 10, 130]);
         assert_eq!(statuses("compare"), [0, 1, 2, 4, 5, 6, 7, 8, 130]);
         assert_eq!(statuses("check"), [0, 1, 2, 9, 130]);
         assert_eq!(statuses("record"), [0, 1, 2]);

@@ -63,7 +63,7 @@ fn json_has_the_documented_keys_and_counts_that_add_up() {
         found.as_object().expect("an object").keys().map(String::as_str).collect();
     let mut wanted =
         "schema engine duration_s requests bytes_read rate_rps latency_us phases ".to_owned();
-    wanted += "status errors client checks thresholds series";
+    wanted += "status errors client kernel checks thresholds series";
     assert_eq!(keys.join(" "), wanted);
     assert_eq!(found["schema"], "drom-load/1");
     assert_eq!(found["requests"], json!({"sent": 500, "ok": 500, "failed": 0, "in_flight": 0}));
@@ -73,6 +73,10 @@ fn json_has_the_documented_keys_and_counts_that_add_up() {
     assert!(["p50", "p90", "p99", "p999", "max"].map(at).is_sorted() && at("p50") > 0.0);
     assert!(at("mean") > 0.0 && found["client"]["cpu_us_per_request"].as_f64() > Some(0.0));
     assert!(found["client"]["limited"].is_boolean());
+    assert_eq!(found["client"]["limited"] == true, found["client"]["cause"].is_string());
+    assert!(found["client"]["held_share"].as_f64().is_some_and(|share| share <= 1.0));
+    assert!(found["kernel"]["retransmits"].is_u64() && found["kernel"]["ports"].is_u64());
+    assert_eq!(found["kernel"]["is_server_local"], true);
     assert!(stderr(&output).is_empty(), "progress is for terminals only");
 }
 
@@ -101,7 +105,8 @@ fn the_text_report_is_complete_and_uncoloured() {
     for word in ["Target", &url, "Rate", "answers/s", "p99.9", "200", "In flight", "warm-up"] {
         assert!(text.contains(word), "{word} is not in\n{text}");
     }
-    for check in ["counts", "errors", "connections", "little", "client"] {
+    let checks = ["counts", "errors", "connections", "little", "client", "retransmits"];
+    for check in checks.into_iter().chain(["listen_queue", "ports", "descriptors"]) {
         assert!(text.contains(check), "{check} is not in\n{text}");
     }
     assert!(!text.contains('\x1b'));

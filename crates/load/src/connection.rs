@@ -66,6 +66,8 @@ pub struct Connection<Stream> {
     /// What was read is paid for then, and whether somebody waits for that.
     pub paid_ns: u64,
     pub is_throttled: bool,
+    /// The peer has closed its side, and what it sent before is not all read.
+    pub is_ending: bool,
 }
 
 impl<Stream> Connection<Stream> {
@@ -90,6 +92,7 @@ impl<Stream> Connection<Stream> {
             established: false,
             paid_ns: 0,
             is_throttled: false,
+            is_ending: false,
         }
     }
 
@@ -101,7 +104,7 @@ impl<Stream> Connection<Stream> {
         self.http2 = None;
         self.body = BodySum::default();
         self.on_socket = 0;
-        (self.paid_ns, self.is_throttled) = (0, false);
+        (self.paid_ns, self.is_throttled, self.is_ending) = (0, false, false);
         // On the next socket all of them are to be written, from the first byte on.
         (self.pending, self.written) = (self.flights.len(), 0);
         self.flights.iter_mut().for_each(|exchange| exchange.stream = 0);

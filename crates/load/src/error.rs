@@ -34,6 +34,14 @@ pub enum Error {
     )]
     Ports { address: Address },
     #[error(
+        "{wanted} connections to one address need as many local ports, but {sources} source \
+         address{es} of {ports} ports in all {are} there: give more --source-address, widen \
+         net.ipv4.ip_local_port_range, or use fewer connections",
+        es = if *sources == 1 { "" } else { "es" },
+        are = if *sources == 1 { "is" } else { "are" }
+    )]
+    FewPorts { wanted: u64, ports: u64, sources: u64 },
+    #[error(
         "{wanted} open files are needed for that many connections, but the limit is {limit}; \
          raise it (ulimit -n {wanted}) or use fewer connections"
     )]

@@ -18,6 +18,7 @@ use crate::{
     connection::{Connection, Phase, to_ns},
     error::Error,
     exchange::{Exchange, Record},
+    held::Lay,
     http2::Template,
     open::{Due, Open},
     outcome::{BadBody, ErrorKind},
@@ -63,6 +64,8 @@ pub struct Lane<'a, W> {
     pub now_ns: u64,
     /// Why the run as a whole cannot go on.
     pub fatal: Option<Error>,
+    /// How long what is read has lain there, where somebody wants to know.
+    pub lay: Lay,
     /// In HTTP/2; for the others `batch` is filled.
     template: Template,
     is_head: bool,
@@ -112,6 +115,7 @@ impl<'a, W: World> Lane<'a, W> {
             throttled: BinaryHeap::new(),
             records: Vec::new(),
             fatal: None,
+            lay: Lay::default(),
             template,
             is_head: plan.method == "HEAD",
             has_ended: false,

@@ -4,14 +4,17 @@
 //! tests and fuzzing: [`protocol`].
 
 mod answer;
+pub mod capacity;
 mod chunked;
 mod connection;
 mod error;
 mod exchange;
 mod fault;
 mod head;
+mod held;
 mod http2;
 mod lane;
+mod limits;
 pub mod metric;
 mod null_server;
 mod open;
@@ -25,9 +28,11 @@ mod rings;
 mod run;
 mod scene;
 mod schedule;
+mod self_test;
 #[cfg(test)]
 mod sim;
 mod socket;
+mod stamp;
 mod tally;
 pub mod threshold;
 mod timeline;
@@ -40,8 +45,11 @@ mod worker;
 mod world;
 
 pub use connection::body_hash;
+pub use drom_observe::network::Network;
 pub use error::Error;
 pub use exchange::{Exchange, Record};
+pub use held::{Account, Accounts};
+pub use limits::Limits;
 pub use null_server::{NullServer, measure_ceiling, null_server};
 pub use open::OpenTally;
 pub use outcome::{BadBody, ErrorKind, Latency, Outcome};
@@ -49,10 +57,11 @@ pub use plan::{Address, Engine, ExpectedBody, Pace, Plan, Scene, Stop, Target, V
 pub use run::{Progress, SoFar, check_connections, run};
 pub use scene::{Rounds, SceneTally, StepTally};
 pub use schedule::{Arrivals, Stage};
+pub use self_test::{SelfTest, self_test};
 pub use threshold::{Judged, Threshold, ThresholdError};
 pub use timeline::Interval;
 pub use tls::{Security, TlsFacts, TlsVersion, Trust};
-pub use verdict::{Verdict as ClientVerdict, client_limited};
+pub use verdict::{Cause, Verdict as ClientVerdict, client_limited};
 
 /// The sans-I/O protocol core: bytes in, events out.
 pub mod protocol {

@@ -274,8 +274,80 @@ pub const METRICS: &[Metric] = &[
         ..fact("client.limited", "Checks")
     },
     Metric {
-        doc: "list of `name`, `state` (`ok`, `warning`, `failed`), `evidence`, and `advice` where \
-              it is not `ok`",
+        doc: "what the client lacked when it was the limit: `work` (its own work took its \
+              CPU time), `starved` (something else used its CPU), `stopped`, `stolen` (by \
+              the hypervisor), `connections` (an open loop had too few)",
+        ..fact("client.cause", "")
+    },
+    Metric {
+        doc: "share of the window that the busiest thread was on a CPU, less looking for \
+              answers",
+        ..fact("client.work_share", "")
+    },
+    Metric {
+        doc: "share of the window that this thread was ready without a CPU, by the \
+              kernel's count",
+        ..fact("client.starved_share", "")
+    },
+    Metric {
+        doc: "share of the window that this thread had something to do and came to it a \
+              millisecond late or more",
+        ..fact("client.late_share", "")
+    },
+    Metric {
+        doc: "share of its requests' time that the client held itself, of the thread with \
+              the most",
+        ..fact("client.held_share", "")
+    },
+    Metric {
+        doc: "the longest that an answer or a planned time waited for that thread",
+        unit: Unit::Us,
+        ..fact("client.late_max_us", "")
+    },
+    Metric {
+        doc: "seconds in which that thread held too much",
+        ..fact("client.limited_seconds", "")
+    },
+    Metric {
+        doc: "when the worst of them began",
+        unit: Unit::Seconds,
+        ..fact("client.worst_at_s", "")
+    },
+    Metric {
+        doc: "share of the machine's CPU time that the hypervisor took",
+        ..fact("client.steal_share", "")
+    },
+    Metric {
+        doc: "TCP segments sent again in this network namespace, from the begin of the run \
+              to its end; `null` is not known",
+        ..fact("kernel.retransmits", "")
+    },
+    Metric { doc: "TCP retransmission timers that ran out", ..fact("kernel.timeouts", "") },
+    Metric {
+        doc: "connections that found the queue of a listening socket here full",
+        ..fact("kernel.listen_overflows", "")
+    },
+    Metric {
+        doc: "those and others that a listening socket here did not take",
+        ..fact("kernel.listen_drops", "")
+    },
+    Metric {
+        doc: "the server is on this machine: what listening sockets count may be its",
+        ..fact("kernel.is_server_local", "")
+    },
+    Metric {
+        doc: "local ports for connections to this server, over all source addresses",
+        ..fact("kernel.ports", "")
+    },
+    Metric {
+        doc: "connections made in the window, the first ones too",
+        ..fact("kernel.connections_made", "")
+    },
+    Metric { doc: "open files that the run needs", ..fact("kernel.descriptors", "") },
+    Metric { doc: "open files that are allowed", ..fact("kernel.descriptors_max", "") },
+    Metric {
+        doc: "list of `name`, `state` (`ok`, `warning`, `unknown`, `failed`), `evidence`, and \
+              `advice` where it is not `ok`",
         ..fact("checks", "Checks")
     },
     Metric {

@@ -171,8 +171,12 @@ pub struct Outcome {
     pub thread_idle_spin: Vec<Duration>,
     /// Time each client thread was runnable but had no CPU, where the kernel tells.
     pub thread_run_delay: Vec<Duration>,
+    /// What each client thread's time was, and how much of its requests' time it held.
+    pub accounts: Vec<crate::held::Accounts>,
     /// Share of the machine's CPU time that the hypervisor took away, where the kernel tells.
     pub steal_share: Option<f64>,
+    /// What the system allowed, and what the kernel counted from begin to end, warm-up included.
+    pub limits: Option<crate::limits::Limits>,
     /// Connection time of the window: connections times duration.
     pub connection_time: Duration,
     /// What is known of it from stamps taken one by one; Little's law compares the two.

@@ -2,9 +2,10 @@
 //! of two for each request.
 //!
 //! A receive is asked for once in a socket's life (multishot) and lands in one of the buffers that
-//! all sockets of a thread share; a send goes out with the next wait. To the engine a [`RingSocket`]
-//! looks like a non-blocking socket: what has arrived is read, what is written is taken as a whole
-//! while nothing else is on its way. `poll.rs` is the other way, for where this one is not allowed.
+//! all sockets of a thread share; a send goes out with the next wait. To the engine a
+//! [`RingSocket`] looks like a non-blocking socket: what has arrived is read, what is written is
+//! taken as a whole while nothing else is on its way. `poll.rs` is the other way, for where this
+//! one is not allowed.
 //!
 //! Needs Linux 6.1 (single issuer, deferred task work). Each thread has a ring of its own.
 
@@ -271,6 +272,9 @@ impl Inner {
                 }
                 _ => self.buffers.give_back(buffer),
             }
+            if slot.is_gone {
+                slot.refuse_rest();
+            }
         }
         match result {
             0 => slot.is_at_end = true,
@@ -375,6 +379,9 @@ impl Inner {
     fn drop_stream(&mut self, at: usize) {
         let slot = &mut self.slots[at];
         slot.is_gone = true;
+        if !slot.arrived.is_empty() {
+            slot.refuse_rest();
+        }
         for piece in std::mem::take(&mut slot.arrived) {
             self.buffers.give_back(piece.buffer);
         }
@@ -403,6 +410,24 @@ impl Inner {
         *slot = Slot { out, report: slot.report, ..Slot::default() };
         self.starved.retain(|starved| *starved != at);
         self.free.push(at);
+    }
+}
+
+impl Drop for Inner {
+    /// What was written goes out: it is counted as sent.
+    fn drop(&mut self) {
+        let _ = self.ring.submit();
+    }
+}
+
+impl Slot {
+    /// Bytes that nobody has read make a reset of a close: so does the kernel with those that it
+    /// still has, and a server would take an answer for taken otherwise.
+    fn refuse_rest(&self) {
+        if let Some(socket) = &self.socket {
+            // A socket that has failed needs no reset.
+            let _ = socket.set_linger(Some(Duration::ZERO));
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::{
     connection::to_ns,
     error::Error,
     lane,
+    limits::{Limits, check_ports, descriptors},
     outcome::{ErrorKind, Latency, Outcome},
     pace::{self, Mark},
     plan::{Engine, Plan, Stop, Version},
@@ -29,8 +30,6 @@ use crate::{
 };
 
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// Descriptors beside the connections: standard streams, epoll, files of the caller.
-const DESCRIPTORS_BESIDE: u64 = 64;
 
 /// How a run comes on.
 #[derive(Clone, Debug)]
@@ -69,7 +68,10 @@ pub fn run(
     let request = request::bytes(plan)?;
     let routes = lane::routes(plan, &request)?;
     let connections = plan.connections_used();
-    ensure_descriptors(descriptors(connections.saturating_mul(routes.len() as u32)))?;
+    let places = u64::from(connections) * routes.len() as u64;
+    ensure_descriptors(descriptors(places))?;
+    check_ports(plan)?;
+    let limits = Limits::before(plan, places);
     let threads = plan.threads.min(connections);
     let uses_rings = choose(plan)?;
     let (abort, start_ns) = (AtomicBool::new(false), monotonic_ns());
@@ -112,18 +114,15 @@ pub fn run(
         Ok::<_, Error>((reports, timeline))
     })?;
     let opened = Some(wall_at(open_ns));
-    Ok(Outcome { opened, ..add_up(plan, uses_rings, reports, timeline) })
+    let limits = Some(limits.after());
+    Ok(Outcome { opened, limits, ..add_up(plan, uses_rings, reports, timeline) })
 }
 
 type Handle<'scope> = ScopedJoinHandle<'scope, Result<Report, Error>>;
 
 /// Whether the system allows so many connections at once; nothing is opened for it.
 pub fn check_connections(connections: u32) -> Result<(), Error> {
-    check_descriptors(descriptors(connections)).map(drop)
-}
-
-fn descriptors(connections: u32) -> u64 {
-    u64::from(connections) + DESCRIPTORS_BESIDE
+    check_descriptors(descriptors(u64::from(connections))).map(drop)
 }
 
 /// The sender of slices goes away with the thread, however that ends: the coordinator needs no
@@ -272,6 +271,7 @@ fn add_up(plan: &Plan, uses_rings: bool, mut reports: Vec<Report>, timeline: Tim
         outcome.thread_cpu.push(report.cpu.cpu);
         outcome.thread_idle_spin.push(Duration::from_nanos(report.looked_ns));
         outcome.thread_run_delay.extend(report.cpu.run_delay);
+        outcome.accounts.push(report.accounts);
         outcome.duration = outcome.duration.max(Duration::from_nanos(report.window_ns));
         let places = report.answers_per_connection.len() as u64 * u64::from(plan.depth);
         outcome.connection_time += Duration::from_nanos(report.span_ns * places);

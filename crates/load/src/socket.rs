@@ -13,6 +13,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::{
     plan::Address,
+    stamp,
     tls::{Security, TlsFacts, TlsStream},
 };
 
@@ -33,6 +34,11 @@ pub trait Transport: Read + Write {
         None
     }
 
+    /// Reads; besides, for how long the last of these bytes have lain there, where that is known.
+    fn read_stamped(&mut self, into: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+        self.read(into).map(|length| (length, None))
+    }
+
     /// Throws away up to `max` bytes that have come, uncopied; `None` where that is not possible.
     fn skip(&mut self, max: usize) -> Option<io::Result<usize>>;
 
@@ -51,6 +57,8 @@ pub struct Route {
     /// Requests are so small, and the connection lives so long, that it pays to ask for the
     /// cheapest congestion control.
     pub one_segment: bool,
+    /// One connection in so many has stamps of the kernel: to ask for them is a system call.
+    pub stamped_each: usize,
     /// For what is sent and for what is received.
     pub buffer_bytes: Option<(usize, usize)>,
 }
@@ -93,6 +101,13 @@ impl Transport for Stream {
 
     fn tls(&self) -> Option<TlsFacts> {
         if let Self::Tls(stream) = self { stream.tls() } else { None }
+    }
+
+    fn read_stamped(&mut self, into: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+        match self {
+            Self::Tcp(socket) => stamp::read(socket, into),
+            other => other.read(into).map(|length| (length, None)),
+        }
     }
 
     fn skip(&mut self, max: usize) -> Option<io::Result<usize>> {
@@ -158,6 +173,9 @@ pub fn connect(route: &Route, number: usize) -> io::Result<Socket> {
         // One segment in flight is never held back, yet BBR's model costs 3 % of the client's CPU
         // time on loopback. Where it is not allowed the system's own choice stays.
         let _ = socket.set_tcp_congestion(b"reno");
+    }
+    if number.is_multiple_of(route.stamped_each) {
+        stamp::ask(&socket);
     }
     if let Some((send, receive)) = route.buffer_bytes {
         socket.set_send_buffer_size(send)?;

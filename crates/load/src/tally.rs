@@ -111,9 +111,19 @@ impl Tally {
     /// Time on connections that the histograms tell of: in an open loop latencies begin before
     /// their connection's time, and the service times tell.
     pub fn recorded_ns(&self, is_open: bool) -> f64 {
-        let total = |latency: &Latency| latency.mean_ns() * latency.count() as f64;
         let service = if is_open { &self.open.service } else { &self.times.latency };
-        total(service) + total(&self.times.error)
+        total_ns(service) + total_ns(&self.times.error)
+    }
+
+    /// Of requests that do not follow one another at once: time on connections, and on making them.
+    pub fn asked_ns(&self, is_open: bool) -> u64 {
+        (self.recorded_ns(is_open) + total_ns(&self.times.connect) + total_ns(&self.times.tls))
+            as u64
+    }
+
+    /// Time by which the generator was late.
+    pub fn lag_ns(&self) -> u64 {
+        total_ns(&self.open.lag) as u64
     }
 
     /// Adds another slice, or another thread's.
@@ -224,6 +234,10 @@ impl Times {
         let Self { latency, error, connect, tls, split, first_byte, transfer, whole } = self;
         [latency, error, connect, tls, split, first_byte, transfer, whole]
     }
+}
+
+fn total_ns(latency: &Latency) -> f64 {
+    latency.mean_ns() * latency.count() as f64
 }
 
 #[cfg(test)]

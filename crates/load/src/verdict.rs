@@ -2,11 +2,18 @@
 //!
 //! A closed loop whose client thread never sleeps would have sent more with a faster client: its
 //! rate is a lower bound of the server's. Time in which the thread was runnable but had no CPU
-//! counts as busy: the client, not the server, was being waited for.
+//! counts as busy: the client, not the server, was being waited for. So does time in which it was
+//! stopped, which only the answers tell of that lay there meanwhile (`held.rs`).
 
 use std::time::Duration;
 
-use crate::outcome::Outcome;
+use serde::Serialize;
+
+use crate::{
+    held::{Account, Accounts},
+    open::OpenTally,
+    outcome::Outcome,
+};
 
 /// Above this share of the window a client thread is the limit. 100 % is never reached: the
 /// kernel's own work and steal are not charged to the thread.
@@ -21,6 +28,17 @@ pub const CEILING_SHARE: f64 = 0.90;
 pub const CEILING_NEAR_SHARE: f64 = 0.50;
 /// A rate well over the ceiling says that the ceiling was measured while something disturbed it.
 pub const CEILING_BELIEVED_SHARE: f64 = 1.10;
+/// Shorter windows have too few sleeps and wake-ups to tell what requests waited for.
+const WINDOW_MIN: Duration = Duration::from_millis(100);
+/// From this share on, requests that found no free connection are what an open loop measures.
+const QUEUED_SHARE: f64 = 0.50;
+/// A server that has a queue of its own answers a typical request so many times slower than the
+/// fastest.
+const SERVER_QUEUE_RATIO: u64 = 2;
+/// From this share of the machine's time on, what the hypervisor took is the reason.
+const STOLEN_SHARE: f64 = 0.10;
+/// A thread that works for so much of its time is not short of CPU.
+const WORK_SHARE: f64 = 0.80;
 
 /// What is known about the client's part in the result.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,51 +46,195 @@ pub struct Verdict {
     pub limited: bool,
     /// Limited, or so near to it that the rate is a lower bound.
     pub near: bool,
+    /// What the limit was, where there was one.
+    pub cause: Option<Cause>,
     /// Of the busiest thread: share of the window on a CPU, less what it spent looking for answers.
     pub busy_share: f64,
     /// Of the same thread: share of the window runnable without a CPU.
     pub starved_share: f64,
+    /// Of the same thread: share of the window in which it came late to what was there to do.
+    pub late_share: f64,
+    /// Of the thread that held most: share of its requests' time that it held itself.
+    pub held_share: f64,
+    /// The longest that a thread was late.
+    pub late_max: Duration,
+    /// The seconds in which the client was the limit, of how many, and when the worst began.
+    pub spoiled: u32,
+    pub seconds: u32,
+    pub worst_at: Option<Duration>,
     /// The rate as a share of the client's ceiling, where that was measured.
     pub ceiling_share: Option<f64>,
     /// In words, for a report.
     pub evidence: String,
 }
 
+/// What a client lacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// Its own work took all of its CPU time.
+    Work,
+    /// Something else used its CPU.
+    Starved,
+    /// It stood still: stopped, or over a quota.
+    Stopped,
+    /// The hypervisor gave its CPU to another machine.
+    Stolen,
+    /// An open loop had too few connections.
+    Connections,
+}
+
+impl Cause {
+    /// What was the limit, and what can be done.
+    #[must_use]
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::Work => "its own work takes all of its time: more threads (-t), or more machines",
+            Self::Starved => {
+                "it waits for a CPU that something else uses, or for the next period of a quota \
+                 (cpu.max of its cgroup): give it CPUs of its own (taskset), no more threads than \
+                 those, or load from another machine"
+            }
+            Self::Stopped => {
+                "it stands still without waiting for a CPU: stopped (SIGSTOP, a paused machine), \
+                 or over a quota of CPU time (cpu.max of its cgroup)"
+            }
+            Self::Stolen => {
+                "the hypervisor gives its CPU to other machines (steal): load from another machine"
+            }
+            Self::Connections => {
+                "requests wait for a free connection while the server has no queue: more \
+                 connections (-c)"
+            }
+        }
+    }
+}
+
 /// Judges `outcome`; `ceiling_rps` is the rate of the same plan against [`crate::null_server`].
 #[must_use]
 pub fn client_limited(outcome: &Outcome, ceiling_rps: Option<f64>) -> Verdict {
-    let (busy_share, starved_share) = busiest(outcome);
-    let ceiling_share = ceiling_rps.filter(|rps| *rps > 0.0).map(|rps| outcome.rate_rps() / rps);
-    let believed = ceiling_share.filter(|share| *share <= CEILING_BELIEVED_SHARE);
-    let pegged = busy_share + starved_share >= PEGGED_SHARE;
-    let at_ceiling = believed.is_some_and(|share| share >= CEILING_SHARE);
-    let near = busy_share + starved_share >= BUSY_SHARE
-        || believed.is_some_and(|share| share >= CEILING_NEAR_SHARE);
-    let mut evidence = format!("busiest thread {:.0} % at work", busy_share * 100.0);
-    if starved_share >= 0.005 {
-        evidence += &format!(", {:.0} % waiting for a CPU", starved_share * 100.0);
+    let mut verdict = of_threads(outcome);
+    verdict.ceiling_share =
+        ceiling_rps.filter(|rps| *rps > 0.0).map(|rps| outcome.rate_rps() / rps);
+    let believed = verdict.ceiling_share.filter(|share| *share <= CEILING_BELIEVED_SHARE);
+    if believed.is_some_and(|share| share >= CEILING_SHARE) {
+        verdict.limited = true;
+        verdict.cause = verdict.cause.or(Some(Cause::Work));
     }
-    if let Some(share) = ceiling_share {
-        evidence += &format!(", rate {:.0} % of the client's ceiling", share * 100.0);
+    if !verdict.limited
+        && outcome.open.as_ref().is_some_and(|open| lacks_connections(outcome, open))
+    {
+        (verdict.limited, verdict.cause) = (true, Some(Cause::Connections));
     }
-    if pegged || at_ceiling {
-        evidence += "; rate is a lower bound";
-    } else if near {
-        evidence += "; near its limit";
-    }
-    let limited = pegged || at_ceiling;
-    Verdict { limited, near, busy_share, starved_share, ceiling_share, evidence }
+    verdict.near |= verdict.limited || believed.is_some_and(|share| share >= CEILING_NEAR_SHARE);
+    verdict.evidence = evidence(&verdict);
+    verdict
 }
 
-fn busiest(outcome: &Outcome) -> (f64, f64) {
-    let window_s = outcome.duration.as_secs_f64();
-    let share = |time: Duration| if window_s > 0.0 { time.as_secs_f64() / window_s } else { 0.0 };
+fn of_threads(outcome: &Outcome) -> Verdict {
+    let busiest = busiest(outcome);
+    let default = Accounts::default();
+    let rank = |all: &&Accounts| (all.total.is_spoiled(), all.spoiled, all.total.held_share());
+    let by_rank = |a: &&Accounts, b: &&Accounts| {
+        rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal)
+    };
+    let most = outcome.accounts.iter().max_by(by_rank).unwrap_or(&default);
+    let is_pegged = busiest.occupied_share() >= PEGGED_SHARE;
+    let is_long = most.total.length >= WINDOW_MIN;
+    let is_spoiled = is_long && (most.total.is_spoiled() || most.spoiled > 0);
+    let judged = match (most.total.is_spoiled(), most.spoiled > 0) {
+        _ if is_pegged && !is_spoiled => &busiest,
+        (false, true) => &most.worst,
+        _ => &most.total,
+    };
+    let limited = is_pegged || is_spoiled;
+    Verdict {
+        limited,
+        near: limited || busiest.occupied_share() >= BUSY_SHARE,
+        cause: limited.then(|| cause(judged, outcome.steal_share)),
+        busy_share: busiest.worked_share(),
+        starved_share: busiest.starved_share(),
+        late_share: busiest.late_share(),
+        held_share: most.total.held_share(),
+        late_max: most.total.longest,
+        spoiled: most.spoiled,
+        seconds: most.slices,
+        worst_at: (most.spoiled > 0).then_some(most.worst.start),
+        ceiling_share: None,
+        evidence: String::new(),
+    }
+}
+
+fn cause(account: &Account, steal_share: Option<f64>) -> Cause {
+    let late_alone = account.late_share() - account.starved_share();
+    if account.worked_share() >= WORK_SHARE {
+        Cause::Work
+    } else if steal_share.is_some_and(|share| share >= STOLEN_SHARE) {
+        Cause::Stolen
+    } else if late_alone > account.starved_share() {
+        Cause::Stopped
+    } else if account.occupied_share() - account.worked_share() >= 1.0 - PEGGED_SHARE {
+        Cause::Starved
+    } else {
+        Cause::Work
+    }
+}
+
+/// Most requests waited for a connection, and longer than for the server, which answers each as
+/// fast as the first: it has no queue, the open loop has one.
+fn lacks_connections(outcome: &Outcome, open: &OpenTally) -> bool {
+    let planned = outcome.sent + open.unsent;
+    let waited = (open.queued + open.unsent) as f64 / planned.max(1) as f64;
+    let (fastest_ns, typical_ns) = (open.service.quantile_ns(0.0), open.service.quantile_ns(0.5));
+    waited >= QUEUED_SHARE
+        && typical_ns < SERVER_QUEUE_RATIO * fastest_ns
+        && outcome.latency.quantile_ns(0.5) >= 2 * typical_ns
+}
+
+fn evidence(verdict: &Verdict) -> String {
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let mut words = format!("busiest thread {} at work", percent(verdict.busy_share));
+    if verdict.starved_share >= 0.005 {
+        words += &format!(", {} waiting for a CPU", percent(verdict.starved_share));
+    }
+    if verdict.late_share - verdict.starved_share >= 0.05 {
+        let longest_ms = verdict.late_max.as_secs_f64() * 1e3;
+        words += &format!(", {} late ({longest_ms:.0} ms at once)", percent(verdict.late_share));
+    }
+    if verdict.held_share >= 0.005 {
+        words += &format!("; {} of its requests' time was its own", percent(verdict.held_share));
+    }
+    if let Some(share) = verdict.ceiling_share {
+        words += &format!(", rate {} of the client's ceiling", percent(share));
+    }
+    if let Some(at) = verdict.worst_at.filter(|_| verdict.spoiled < verdict.seconds) {
+        let (spoiled, seconds) = (verdict.spoiled, verdict.seconds);
+        let at = at.as_secs_f64();
+        words += &format!(
+            "; the limit in {spoiled} of {seconds} seconds, first of all from {at:.0} s on"
+        );
+    }
+    match verdict.cause {
+        Some(cause) => words + "; rate is a lower bound: " + cause.advice(),
+        None if verdict.near => words + "; near its limit",
+        None => words,
+    }
+}
+
+/// Of the thread that was least free, by the whole window.
+fn busiest(outcome: &Outcome) -> Account {
     let threads = outcome.thread_cpu.iter().enumerate().map(|(at, cpu)| {
-        let of = |times: &[Duration]| times.get(at).copied().unwrap_or_default();
-        let work = cpu.saturating_sub(of(&outcome.thread_idle_spin));
-        (share(work), share(of(&outcome.thread_run_delay)))
+        let of = |times: &[Duration]| times.get(at).copied();
+        let looked = of(&outcome.thread_idle_spin).unwrap_or_default();
+        Account {
+            length: outcome.duration,
+            worked: cpu.saturating_sub(looked),
+            starved: of(&outcome.thread_run_delay),
+            late: outcome.accounts.get(at).map_or(Duration::ZERO, |own| own.total.late),
+            ..Account::default()
+        }
     });
-    threads.max_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1))).unwrap_or_default()
+    threads.max_by(|a, b| a.occupied_share().total_cmp(&b.occupied_share())).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -107,6 +269,68 @@ mod tests {
         };
         assert!(!client_limited(&looking(300), None).limited);
         assert!(client_limited(&looking(30), None).limited);
+    }
+
+    /// One thread, ten seconds; in the worst of them it held so much and was late for so long.
+    fn accounted(total_ms: [u64; 3], worst_ms: [u64; 3]) -> Outcome {
+        let account = |seconds: u64, [worked, held, late]: [u64; 3]| Account {
+            start: Duration::from_secs(4),
+            length: Duration::from_secs(seconds),
+            asked: Duration::from_secs(seconds),
+            worked: Duration::from_millis(worked),
+            held: Duration::from_millis(held),
+            late: Duration::from_millis(late),
+            longest: Duration::from_millis(late),
+            starved: Some(Duration::ZERO),
+            ..Account::default()
+        };
+        let (total, worst) = (account(10, total_ms), account(1, worst_ms));
+        let spoiled = u32::from(worst.is_spoiled());
+        Outcome {
+            duration: Duration::from_secs(10),
+            thread_cpu: vec![total.worked],
+            accounts: vec![Accounts { total, worst, slices: 10, spoiled }],
+            ..outcome(&[], &[])
+        }
+    }
+
+    #[test]
+    fn half_a_second_of_ten_is_named_with_its_time_and_what_to_do() {
+        let verdict = client_limited(&accounted([1_000, 600, 500], [50, 520, 500]), None);
+        assert_eq!((verdict.limited, verdict.cause), (true, Some(Cause::Stopped)));
+        assert!(verdict.evidence.contains("in 1 of 10 seconds"), "{}", verdict.evidence);
+        assert!(verdict.evidence.contains("500 ms at once"), "{}", verdict.evidence);
+        assert!(verdict.evidence.contains("quota"), "{}", verdict.evidence);
+        let verdict = client_limited(&accounted([1_000, 600, 100], [50, 120, 100]), None);
+        assert!(!verdict.limited, "{}", verdict.evidence);
+    }
+
+    #[test]
+    fn what_took_the_cpu_is_told_apart() {
+        let cause = |outcome: &Outcome| client_limited(outcome, None).cause;
+        assert_eq!(cause(&outcome(&[980], &[0])), Some(Cause::Work));
+        assert_eq!(cause(&outcome(&[500], &[450])), Some(Cause::Starved));
+        let stolen = Outcome { steal_share: Some(0.3), ..outcome(&[500], &[450]) };
+        assert_eq!(cause(&stolen), Some(Cause::Stolen));
+        assert_eq!(cause(&outcome(&[300], &[0])), None);
+    }
+
+    #[test]
+    fn an_open_loop_without_enough_connections_says_so() {
+        let open = |fastest_us: u64, typical_us: u64, queued: u64| {
+            let mut open = OpenTally { queued, ..OpenTally::default() };
+            let mut latency = crate::outcome::Latency::default();
+            for at in 0..100 {
+                let us = if at == 0 { fastest_us } else { typical_us };
+                open.service.record_ns(us * 1_000);
+                latency.record_ns(us * 1_000 * 10);
+            }
+            Outcome { sent: 100, open: Some(open), latency, ..outcome(&[100], &[]) }
+        };
+        let cause = |outcome: &Outcome| client_limited(outcome, None).cause;
+        assert_eq!(cause(&open(1_000, 1_100, 90)), Some(Cause::Connections));
+        assert_eq!(cause(&open(1_000, 1_100, 40)), None, "few waited");
+        assert_eq!(cause(&open(1_000, 9_000, 90)), None, "the server has a queue");
     }
 
     #[test]

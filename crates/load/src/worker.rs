@@ -20,6 +20,7 @@ use crate::{
     connection::{Connection, Phase, to_ns},
     error::Error,
     exchange::Record,
+    held::{Accounts, Ledger, Spent},
     lane::Lane,
     open::{Due, Open, Settled},
     pace::{self, Mark},
@@ -92,6 +93,7 @@ pub struct Report {
     pub answers_per_connection: Vec<u64>,
     pub cpu: ThreadCpu,
     pub looked_ns: u64,
+    pub accounts: Accounts,
     pub steal_share: Option<f64>,
     /// The window, and until the last answer to it.
     pub window_ns: u64,
@@ -124,10 +126,12 @@ fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
         orders,
         lane,
         connections,
+        ledger: Ledger::open(now_ns, window.cpu),
         window,
         warmup_requests: 0,
         next_tick_ns: 0,
-        patience: Patience::default(),
+        back_ns: now_ns,
+        patience: Patience::of(orders.connections, orders.plan.depth),
         looked_ns: 0,
         deadline_ns: None,
         marks: Vec::new(),
@@ -158,9 +162,13 @@ struct Worker<'a, W: World> {
     lane: Lane<'a, W>,
     connections: Vec<Connection<W::Stream>>,
     window: Window,
+    ledger: Ledger,
     warmup_requests: u64,
     next_tick_ns: u64,
-    patience: Patience,
+    /// When the thread wants to be back from its wait at the latest.
+    back_ns: u64,
+    /// None where looking never pays.
+    patience: Option<Patience>,
     /// Time spent looking in vain in this window.
     looked_ns: u64,
     /// When the window closes; none while it is not open, or when requests are counted.
@@ -214,12 +222,8 @@ impl<W: World> Worker<'_, W> {
                 break;
             }
             self.read_on(&mut buffer);
-            let before_ns = self.lane.now_ns;
             let ready = self.wait().map_err(|source| Error::EventLoop { source })?;
             self.serve(ready, &mut buffer);
-            if self.lane.now_ns == before_ns {
-                self.lane.now_ns = self.lane.world.now_ns();
-            }
         }
         Ok(())
     }
@@ -243,7 +247,7 @@ impl<W: World> Worker<'_, W> {
     /// (Ctrl-Z, a paused machine) would take its own delay for the server's.
     fn catch_up(&mut self, buffer: &mut [u8]) -> Result<(), Error> {
         for _ in 0..=self.connections.len() / REPORTS_MAX {
-            let ready = self.lane.world.wait(Duration::ZERO);
+            let ready = self.sleep(Duration::ZERO);
             self.serve(ready.map_err(|source| Error::EventLoop { source })?, buffer);
         }
         Ok(())
@@ -254,17 +258,21 @@ impl<W: World> Worker<'_, W> {
         if let Some(due_ns) = self.lane.open.as_mut().and_then(Open::wake_ns) {
             return self.wait_until(due_ns);
         }
-        // Answers to pipelined requests come one by one: who sleeps finds more of them at once
-        // (1.01 of wrk's requests a CPU second against nginx at depth 16; 0.82 with looks).
         // A ring sends what was written with the call that sleeps: a look would be a call more.
-        if self.orders.plan.depth == 1 && !self.orders.uses_rings && self.patience.looks() {
+        let rings = self.orders.uses_rings;
+        if !rings && self.patience.as_mut().is_some_and(Patience::looks) {
             let ready = self.look()?;
-            self.patience.learn(ready > 0);
+            self.patience.iter_mut().for_each(|patience| patience.learn(ready > 0));
             if ready > 0 {
                 return Ok(ready);
             }
         }
         let longest = self.longest_wait();
+        self.sleep(longest)
+    }
+
+    fn sleep(&mut self, longest: Duration) -> io::Result<usize> {
+        self.back_ns = self.lane.now_ns + to_ns(longest);
         self.lane.world.wait(longest)
     }
 
@@ -273,13 +281,10 @@ impl<W: World> Worker<'_, W> {
         let left_ns = due_ns.saturating_sub(self.lane.now_ns);
         if left_ns > SLEEP_LATE_NS {
             let longest = self.longest_wait();
-            return self
-                .lane
-                .world
-                .wait(longest.min(Duration::from_nanos(left_ns - SLEEP_LATE_NS)));
+            return self.sleep(longest.min(Duration::from_nanos(left_ns - SLEEP_LATE_NS)));
         }
         let began_ns = self.lane.now_ns;
-        let ready = self.lane.world.wait(Duration::ZERO)?;
+        let ready = self.sleep(Duration::ZERO)?;
         if ready == 0 {
             self.lane.now_ns = self.lane.world.now_ns();
             self.looked_ns += self.lane.now_ns - began_ns;
@@ -289,7 +294,7 @@ impl<W: World> Worker<'_, W> {
 
     /// Looks for reports for a moment without sleeping; that time is not work and is told apart.
     fn look(&mut self) -> io::Result<usize> {
-        let mut ready = self.lane.world.wait(Duration::ZERO)?;
+        let mut ready = self.sleep(Duration::ZERO)?;
         if ready > 0 {
             return Ok(ready);
         }
@@ -308,14 +313,23 @@ impl<W: World> Worker<'_, W> {
     /// A socket has one report a round and none after its close, so that no report can be stale.
     #[inline]
     fn serve(&mut self, ready: usize, buffer: &mut [u8]) {
+        self.lane.now_ns = self.lane.world.now_ns();
+        self.ledger.late(self.back_ns, self.lane.now_ns);
+        // A thread that was stopped is woken without a report first.
+        if ready == 0 {
+            return;
+        }
+        self.lane.lay.is_wanted = self.ledger.wake(self.lane.now_ns);
         for at in 0..ready {
             let ready = self.lane.world.report(at);
             let connection = &mut self.connections[ready.token as usize];
             self.lane.ready(connection, ready, buffer);
+            self.ledger.dealt_with(self.lane.now_ns, &mut self.lane.lay);
             if self.is_past_deadline() {
-                return;
+                break;
             }
         }
+        self.ledger.end_round(self.lane.now_ns, self.lane.lay.is_wanted);
     }
 
     fn is_past_deadline(&self) -> bool {
@@ -417,6 +431,7 @@ impl<W: World> Worker<'_, W> {
             connection.answers = 0;
         }
         self.window = Window::open(self.lane.now_ns);
+        self.ledger = Ledger::open(self.lane.now_ns, self.window.cpu);
         self.next_slice_ns = self.lane.now_ns + to_ns(SLICE);
         if let (Stop::After(duration), None) = (self.orders.plan.stop, &self.lane.open) {
             self.deadline_ns = Some(self.lane.now_ns.saturating_add(to_ns(duration)));
@@ -442,6 +457,7 @@ impl<W: World> Worker<'_, W> {
     fn hand_in(&mut self, length: Duration, is_last: bool) {
         let empty = self.orders.spare.try_recv().unwrap_or_default();
         let tally = std::mem::replace(&mut self.lane.tally, empty);
+        self.close_account(&tally);
         self.sums.ended += tally.ended();
         self.sums.ok += tally.counts.ok;
         self.sums.failed += tally.counts.failed;
@@ -453,6 +469,22 @@ impl<W: World> Worker<'_, W> {
         let _ = self.orders.slices.send(slice);
         self.slices += 1;
         self.next_slice_ns = self.next_slice_ns.saturating_add(to_ns(SLICE));
+    }
+
+    /// What this thread did with the slice's time.
+    fn close_account(&mut self, tally: &Tally) {
+        let now_ns = self.lane.now_ns;
+        let passed_ns = now_ns.saturating_sub(self.ledger.began_ns());
+        let places_ns = passed_ns.saturating_mul(self.connections.len() as u64);
+        let is_open = self.lane.open.is_some();
+        let asked_ns = match is_open || self.lane.users.is_some() {
+            true => places_ns.min(tally.asked_ns(is_open)),
+            false => places_ns,
+        };
+        let (cpu, looked_ns, lag_ns) = (ThreadCpu::own(), self.looked_ns, tally.lag_ns());
+        let spent = Spent { now_ns, cpu, looked_ns, asked_ns, lag_ns };
+        let start_ns = self.ledger.began_ns().saturating_sub(self.window.opened_ns);
+        self.ledger.close_slice(&spent, Duration::from_nanos(start_ns));
     }
 
     fn wake_resting(&mut self) {
@@ -564,6 +596,7 @@ impl<W: World> Worker<'_, W> {
             scene: self.lane.users.map(Users::finish),
             cpu: ThreadCpu::own().since(self.window.cpu),
             looked_ns: self.looked_ns,
+            accounts: self.ledger.accounts(),
             steal_share: machine.and_then(|(now, opened)| now.steal_share_since(opened)),
             window_ns,
             span_ns,

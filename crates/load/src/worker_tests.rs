@@ -72,7 +72,8 @@ fn run_pipelined(
     let of_seconds: u64 = intervals.iter().map(|interval| interval.latency().count()).sum();
     assert_eq!(of_seconds, outcome.latency.count(), "seconds are the whole");
     let places_ns = report.span_ns as f64 * f64::from(plan.connections * plan.depth);
-    assert!((report.accounted_ns / places_ns - 1.0).abs() < 0.001, "Little's law");
+    let found = report.accounted_ns / places_ns;
+    assert!((found - 1.0).abs() < 0.001, "Little's law: {found}");
     outcome.duration = Duration::from_nanos(report.window_ns);
     outcome.timeline = intervals;
     (outcome.records, outcome.first_head) = (report.records, report.first_head);
@@ -380,7 +381,7 @@ fn a_first_byte_that_is_late_is_told_from_a_whole_that_is() {
         (2, 2, 2)
     );
     let least_ns = outcome.error_latency.quantile_ns(0.0);
-    assert!((20 * MS..22 * MS).contains(&least_ns), "{least_ns}");
+    assert!(least_ns.abs_diff(20 * MS) < 2 * MS, "{least_ns}");
 }
 
 /// 10,000 bytes at 100,000 a second: read in shares of 20 ms, the sum is exact.
@@ -395,9 +396,10 @@ fn a_throttled_connection_reads_at_its_rate() {
     // Of the last share of each connection nobody waits for the end.
     let (took, whole) = (outcome.duration.as_secs_f64(), 10.0 * size as f64 / 100_000.0);
     assert!(took <= whole && took >= whole - 0.0201, "{took} of {whole}");
+    assert_eq!(outcome.reconnects, 0);
     let unread = Plan { throttle: None, ..plan };
-    let script = |_: Asked<'_>| vec![(0, page("x"))];
-    assert!(run(&unread, script).duration < Duration::from_millis(1));
+    let script = |_: Asked<'_>| vec![(MS / 10, page("x"))];
+    assert_eq!(run(&unread, script).duration, Duration::from_millis(1));
 }
 
 #[test]

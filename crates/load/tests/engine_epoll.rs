@@ -1,6 +1,6 @@
-//! The epoll engine against small scripted servers: every way an answer can go wrong, and counts
-//! that add up.
+//! The epoll engine against small scripted servers.
+
+#[path = "support/engine.rs"]
+mod engine;
 
 static ENGINE: &drom_load::Engine = &drom_load::Engine::Epoll;
-
-include!("support/engine.rs");

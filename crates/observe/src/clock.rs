@@ -12,6 +12,13 @@ pub fn monotonic_ns() -> u64 {
     ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
 }
 
+/// Nanoseconds of `CLOCK_REALTIME`, the clock of the kernel's stamps; it may be set meanwhile.
+#[must_use]
+pub fn wall_ns() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
 /// A point in monotonic time, for deadlines inside one process.
 #[must_use]
 pub fn now() -> Instant {

@@ -6,6 +6,7 @@ mod cores;
 mod counters;
 mod machine;
 pub mod machine_load;
+pub mod network;
 mod process;
 mod sockets;
 pub mod thread_cpu;

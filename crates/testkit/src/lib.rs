@@ -8,21 +8,25 @@
 //! every byte that the clients had written is in them.
 
 mod answer;
+mod brake;
 mod counts;
 mod hog;
 mod pauser;
 mod peer;
 mod poll;
 mod process;
+mod quota;
 mod request;
 mod script;
 mod serve;
 mod server;
 
 pub use answer::{body, wire};
+pub use brake::Brake;
 pub use counts::Counts;
 pub use hog::Hog;
 pub use pauser::Pauser;
 pub use process::Process;
+pub use quota::Quota;
 pub use script::{Delay, Fate, Flaw, Form, Manner, Order, Script, Then, Turn, Window};
 pub use server::Server;

@@ -218,6 +218,12 @@ impl Script {
         Self::cycle(vec![turn])
     }
 
+    /// One queue and one server: so many answers a second, first come first served.
+    #[must_use]
+    pub fn limited(capacity_rps: f64) -> Self {
+        Self { capacity_rps: Some(capacity_rps), ..Self::always(Turn::default()) }
+    }
+
     /// The turn of request `number`, from 0, and its delay.
     #[must_use]
     pub fn turn(&self, number: u64) -> (&Turn, Duration) {

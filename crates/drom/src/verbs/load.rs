@@ -2,6 +2,7 @@
 //!
 //! How to load is `drom-load`'s business; how a result looks is in the files beside this one.
 
+mod capacity;
 pub(crate) mod checks;
 pub(super) mod count;
 mod csv;
@@ -10,11 +11,13 @@ mod export;
 mod html;
 mod interrupt;
 mod json;
+mod kernel;
 mod metrics;
 mod output;
 mod pace;
 mod progress;
 pub(super) mod request;
+mod self_test;
 pub(crate) mod series;
 mod steps;
 pub(super) mod text;
@@ -47,7 +50,7 @@ pub struct Args {
     /// What to load: a URL, a scenario (shop.toml), a HTTP archive (shop.har)
     ///
     /// As http://127.0.0.1:8080/hello.
-    #[arg(value_name = "URL", required_unless_present = "urls")]
+    #[arg(value_name = "URL", required_unless_present_any = ["urls", "self_test"])]
     url: Option<String>,
     /// Connections, each with one request at a time; the users of a scenario
     ///
@@ -89,6 +92,10 @@ pub struct Args {
     #[arg(long, value_parser = pace::stage, value_name = "TIME:RPS,...", value_delimiter = ',')]
     #[arg(conflicts_with_all = ["duration", "requests"], help_heading = OPEN)]
     stages: Vec<Stage>,
+    /// Measure this machine's ceiling against a built-in server that does nothing
+    #[arg(long, conflicts_with_all = ["url", "requests", "rate", "stages", "warmup", "threshold"])]
+    #[arg(help_heading = LOAD)]
+    self_test: bool,
     /// How requests of a rate lie in time
     #[arg(long, value_enum, default_value = "constant", value_name = "HOW", help_heading = OPEN)]
     arrivals: pace::Spread,
@@ -145,6 +152,8 @@ pub struct Args {
     #[arg(help_heading = transport::HEADING)]
     engine: Engine,
     #[command(flatten)]
+    capacity: capacity::Capacity,
+    #[command(flatten)]
     output: output::Output,
     #[command(flatten)]
     export: export::Flags,
@@ -193,7 +202,9 @@ Examples:
   drom load shop.toml -c 500 --rate 20 -d 1m              20 users come each second
   drom load http://127.0.0.1:8080 --urls list.txt         the URLs of a list in turn
   drom load http://127.0.0.1:8080 --replay access.log --speed 2
-  drom load http://127.0.0.1:8080/ --threshold 'p99<250ms' --threshold 'failed<0.1%'";
+  drom load http://127.0.0.1:8080/ --threshold 'p99<250ms' --threshold 'failed<0.1%'
+  drom load http://127.0.0.1:8080/ -c 64 --find-capacity 'p99<50ms,failed<0.1%'
+  drom load --self-test -c 32                   what this machine can send at most";
 
 fn after_help() -> String {
     let help = exit::help("load", &format!("{}\n\n{EXAMPLES}", threshold::help()));
@@ -201,11 +212,31 @@ fn after_help() -> String {
 }
 
 pub fn run(args: &Args) -> Exit {
-    match measure(args) {
-        Ok((plan, outcome)) => report(args, &plan, &outcome),
+    if args.self_test {
+        return self_test::run(&args.self_test());
+    }
+    let exit = if args.capacity.is_asked() {
+        search(args)
+    } else {
+        measure(args).map(|(plan, outcome)| report(args, &plan, &outcome))
+    };
+    match exit {
+        Ok(exit) => exit,
         Err(Failure { message, exit }) => {
             say::line(format!("drom load: {message}"));
             exit
+        }
+    }
+}
+
+impl Args {
+    fn self_test(&self) -> self_test::Wanted {
+        self_test::Wanted {
+            connections: self.connections,
+            threads: self.threads,
+            keepalive: !self.transport.no_keepalive,
+            duration: self.duration.unwrap_or(Duration::from_secs(4)),
+            json: self.output.json,
         }
     }
 }
@@ -237,6 +268,21 @@ fn measure(args: &Args) -> Result<(Plan, Outcome), Failure> {
     let outcome = outcome?;
     export.end(&outcome);
     Ok((plan, outcome))
+}
+
+fn search(args: &Args) -> Result<Exit, Failure> {
+    let usage = |message| Failure { message, exit: Exit::Usage };
+    args.output.check().map_err(usage)?;
+    let plan = plan(args)?;
+    if plan.scene.is_some() {
+        return Err(usage("--find-capacity takes one URL: no scenario, list or log".to_owned()));
+    }
+    let seed = (args.arrivals == pace::Spread::Poisson).then(|| seed(args));
+    let told = args.capacity.search(args.what(), &plan, seed, args.output.progress())?;
+    match args.output.tell_search(&told) {
+        Ok(()) => Ok(told.exit()),
+        Err(message) => Err(Failure { message, exit: Exit::Failed }),
+    }
 }
 
 fn plan(args: &Args) -> Result<Plan, Failure> {

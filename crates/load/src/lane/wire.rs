@@ -21,6 +21,8 @@ use crate::{
 const SEGMENT_BYTES: usize = 1_200;
 /// So much more of a body is thrown away without being looked at, where nobody wants it.
 const SKIP_BYTES_MIN: u64 = 16 * 1024;
+/// Where connections are many and short, so few of them have stamps.
+const STAMPED_EACH: usize = 8;
 /// A throttled connection reads so often.
 const SHARES_A_SECOND: u64 = 50;
 /// Most heads are shorter.
@@ -51,6 +53,7 @@ fn route(plan: &Plan, target: &Target, one_segment: bool) -> Result<Route, Error
         security: security.transpose()?,
         sources: plan.sources.clone(),
         one_segment,
+        stamped_each: if plan.keepalive { 1 } else { STAMPED_EACH },
         buffer_bytes: plan.buffer_bytes.or(plan.throttle.map(slow_buffers)),
     })
 }
@@ -280,6 +283,7 @@ impl<W: World> Lane<'_, W> {
     fn read(&mut self, connection: &mut Connection<W::Stream>, closing: bool, buffer: &mut [u8]) {
         while !connection.flights.is_empty() || connection.http2.is_some() {
             if self.plan.throttle.is_some() && !self.may_read(connection) {
+                connection.is_ending |= closing;
                 return;
             }
             if self.skips(connection) {
@@ -291,7 +295,12 @@ impl<W: World> Lane<'_, W> {
             }
             let room = self.room(connection, buffer.len());
             let Some(stream) = &mut connection.stream else { return };
-            match stream.read(&mut buffer[..room]) {
+            let got = if self.lay.is_wanted {
+                self.lay.read(stream, &mut buffer[..room], || self.world.now_ns())
+            } else {
+                stream.read(&mut buffer[..room])
+            };
+            match got {
                 Ok(0) => return self.closed(connection),
                 Ok(length) => {
                     let is_drained = stream.is_drained_by_short_reads() && length < room;
@@ -335,10 +344,11 @@ impl<W: World> Lane<'_, W> {
     }
 
     /// The time has come that [`Self::may_read`] has noted. What epoll has told meanwhile, the end
-    /// perhaps, it does not tell again: so it is read until there is nothing.
+    /// perhaps, it does not tell again.
     pub fn read_on(&mut self, connection: &mut Connection<W::Stream>, buffer: &mut [u8]) {
         if std::mem::take(&mut connection.is_throttled) {
-            self.read(connection, true, buffer);
+            let is_ending = connection.is_ending;
+            self.read(connection, is_ending, buffer);
         }
     }
 

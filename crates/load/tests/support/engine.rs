@@ -1,4 +1,5 @@
-// Included by a test of each engine, which says `ENGINE`.
+//! The engine against small scripted servers: every way an answer can go wrong, and counts that
+//! add up. A test of each engine says which `ENGINE` it is.
 
 use std::{
     io::{Read, Write},
@@ -16,23 +17,25 @@ use drom_load::{
     measure_ceiling, null_server, run,
 };
 
-const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+use super::ENGINE;
+
+pub const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /// What a scripted server does with the request number `n` of the whole run.
 type Script = dyn Fn(u64, &mut TcpStream) -> Then + Send + Sync;
 
-enum Then {
+pub enum Then {
     Keep,
     Close,
 }
 
-struct Scripted {
-    target: Target,
+pub struct Scripted {
+    pub target: Target,
     requests: Arc<AtomicU64>,
     connections: Arc<AtomicU64>,
 }
 
-fn scripted(script: impl Fn(u64, &mut TcpStream) -> Then + Send + Sync + 'static) -> Scripted {
+pub fn scripted(script: impl Fn(u64, &mut TcpStream) -> Then + Send + Sync + 'static) -> Scripted {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let target = Target::at(address, "/");
@@ -73,7 +76,7 @@ fn read_request(stream: &mut TcpStream) -> bool {
     stream.read_exact(&mut body).is_ok()
 }
 
-fn say(stream: &mut TcpStream, bytes: &[u8]) -> Then {
+pub fn say(stream: &mut TcpStream, bytes: &[u8]) -> Then {
     if stream.write_all(bytes).is_ok() { Then::Keep } else { Then::Close }
 }
 
@@ -84,7 +87,7 @@ fn reset(stream: &TcpStream) -> Then {
     Then::Close
 }
 
-fn plan(target: &Target, connections: u32, requests: u64) -> Plan {
+pub fn plan(target: &Target, connections: u32, requests: u64) -> Plan {
     Plan {
         connections,
         stop: Stop::Requests(requests),
@@ -94,7 +97,7 @@ fn plan(target: &Target, connections: u32, requests: u64) -> Plan {
     }
 }
 
-fn go(plan: &Plan) -> Outcome {
+pub fn go(plan: &Plan) -> Outcome {
     let outcome = run(plan, &AtomicBool::new(false), &mut |_| {}).expect("the run is possible");
     assert_eq!(outcome.sent, outcome.ok + outcome.failed + outcome.in_flight);
     assert_eq!(

@@ -9,12 +9,22 @@
 use std::{sync::atomic::AtomicBool, time::Duration};
 
 use drom_load::{
-    Arrivals, ClientVerdict, Pace, Plan, Stage, Stop, Target, client_limited, null_server, run,
+    Arrivals, ClientVerdict, Outcome, Pace, Plan, Stage, Stop, Target, client_limited, null_server,
+    run,
 };
-use drom_observe::{allowed_cores, pin_current_thread};
-use drom_testkit::{Delay, Fate, Form, Hog, Pauser, Process, Script, Server, Turn, wire};
+use drom_observe::{
+    allowed_cores,
+    clock::{monotonic_ns, sleep},
+    pin_current_thread,
+};
+use drom_testkit::{
+    Brake, Delay, Fate, Form, Hog, Pauser, Process, Quota, Script, Server, Turn, wire,
+};
 
 const WINDOW: Duration = Duration::from_millis(400);
+/// A clean case in which others took more of the client's CPU was none.
+const FOREIGN_SHARE_MAX: f64 = 0.15;
+const STEAL_SHARE_MAX: f64 = 0.05;
 
 pub struct Case {
     pub name: String,
@@ -31,6 +41,10 @@ pub struct Case {
     is_shared: bool,
     /// The client's process is stopped so long, and goes on for so long.
     pauses: Option<(Duration, Duration)>,
+    nice: i32,
+    /// Of one CPU, for the client's process.
+    quota: Option<f64>,
+    is_braked: bool,
 }
 
 /// What came of it.
@@ -38,6 +52,20 @@ pub struct Seen {
     pub verdict: ClientVerdict,
     /// Of the rate that a client without cost would have measured.
     pub lost_share: Option<f64>,
+    /// Part of the client's CPU that went to neither the client nor what was planted: what the
+    /// machine did itself.
+    pub foreign_share: f64,
+    pub steal_share: f64,
+    /// Client and server went before all that others wanted.
+    pub is_first: bool,
+}
+
+impl Seen {
+    /// The machine took no CPU from the client that the case did not.
+    pub fn is_undisturbed(&self) -> bool {
+        let has_cpu = self.is_first || self.foreign_share < FOREIGN_SHARE_MAX;
+        has_cpu && self.steal_share < STEAL_SHARE_MAX
+    }
 }
 
 enum Served {
@@ -74,46 +102,119 @@ pub fn few() -> Vec<Case> {
     ]
 }
 
-fn planted() -> Vec<Case> {
-    let mut cases = Vec::new();
-    for connections in [8, 32, 64, 128] {
-        let null = Case::planted("server that does nothing").connections(connections);
-        for hogs in 1..=3 {
-            cases.push(null.same().hogs(hogs, 1.0));
+/// Waits until the machine does little besides, for so long at most.
+pub fn wait_for_quiet(longest: Duration) {
+    let cores = allowed_cores();
+    let ticks = || cores.iter().map(|core| core_ticks(*core)).collect::<Vec<_>>();
+    let until_ns = monotonic_ns() + longest.as_nanos() as u64;
+    while monotonic_ns() < until_ns {
+        let before = ticks();
+        sleep(Duration::from_millis(200));
+        let pairs = before.into_iter().zip(ticks());
+        let taken = pairs.map(|(before, after)| {
+            let all = (after[0] - before[0]).max(1.0);
+            (after[1] - before[1] + after[2] - before[2]) / all
+        });
+        if taken.fold(0.0, f64::max) < FOREIGN_SHARE_MAX {
+            return;
         }
-        cases.push(null.same().threads(2).hogs(1, 1.0));
-        cases.push(null.shared());
     }
-    for connections in [16, 48, 96] {
+}
+
+fn planted() -> Vec<Case> {
+    [hogged(), crowded(), dear(), stopped(), lean()].into_iter().flatten().collect()
+}
+
+/// Something else works on the client's CPU.
+fn hogged() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for connections in [8, 32, 128] {
+        let null = Case::planted("server that does nothing").connections(connections);
+        cases.extend((1..=3).map(|hogs| null.same().hogs(hogs, 1.0)));
+        cases.push(null.same().threads(2).hogs(1, 1.0));
+    }
+    for connections in [16, 96] {
         for share in [0.7, 0.9] {
             let null = Case::planted("server that does nothing").connections(connections);
             cases.push(null.hogs(1, share));
         }
     }
-    for connections in [32, 64, 128] {
-        for hogs in 1..=2 {
+    for hogs in 1..=2 {
+        for connections in [32, 128] {
             let case = Case::planted("open loop over its means").connections(connections);
             cases.push(case.rate(400_000.0, Arrivals::Constant).hogs(hogs, 1.0));
         }
-    }
-    for connections in [8, 32, 64] {
-        for hogs in 1..=2 {
+        for connections in [8, 64] {
             let case = Case::planted("a connection a request").connections(connections);
             cases.push(case.without_keepalive().hogs(hogs, 1.0));
         }
     }
+    for connections in [8, 64] {
+        cases.push(Case::planted("nice 19").connections(connections).nice(19).hogs(1, 1.0));
+    }
+    cases
+}
+
+/// Server and client, or many client threads, on one CPU.
+fn crowded() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for connections in [8, 32, 128] {
+        let null = Case::planted("server that does nothing").connections(connections);
+        cases.push(null.shared());
+    }
+    for threads in [4, 8] {
+        cases.push(Case::planted("more threads than CPUs").connections(64).threads(threads));
+    }
+    cases
+}
+
+/// The client has more work with an answer than the server.
+fn dear() -> Vec<Case> {
+    let mut cases = Vec::new();
     for connections in [4, 16] {
-        for chunk in [1, 2, 4, 8] {
+        for chunk in [1, 4] {
             let name = format!("chunks of {chunk} bytes");
             cases.push(Case::planted(&name).connections(connections).script(dear_answer(chunk)));
         }
     }
-    for (connections, pause) in [(8, 20), (32, 20), (8, 60), (32, 60)] {
-        let case = Case::planted("client stopped now and then").connections(connections);
-        let times = (Duration::from_millis(20), Duration::from_millis(pause));
-        cases.push(case.script(Script::always(Turn::default())).paused(times));
+    for connections in [8, 64] {
+        cases.push(Case::planted("slowed down").connections(connections).braked());
     }
     cases
+}
+
+/// The client is stopped now and then, once, or by a quota.
+fn stopped() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let ms = Duration::from_millis;
+    let plain = || Script::always(Turn::default());
+    for (connections, pause) in [(8, 20), (32, 20), (8, 60), (32, 60)] {
+        let case = Case::planted("stopped now and then").connections(connections);
+        cases.push(case.script(plain()).paused((ms(20), ms(pause))));
+    }
+    for connections in [8, 64] {
+        let case = Case::planted("stopped once").connections(connections).window(ms(4_000));
+        cases.push(case.script(plain()).paused((ms(2_500), ms(500))));
+    }
+    let case = Case::planted("stopped once, open loop").connections(8);
+    let case = case.rate_for(ms(4_000), 500.0, Arrivals::Constant);
+    cases.push(case.script(plain()).paused((ms(2_500), ms(500))));
+    for connections in [8, 32] {
+        for share in [0.1, 0.2] {
+            let case = Case::planted("quota").connections(connections).window(ms(1_000));
+            cases.push(case.script(plain()).quota(share));
+        }
+    }
+    cases
+}
+
+/// An open loop with fewer connections than its rate needs, and a server without a queue.
+fn lean() -> Vec<Case> {
+    let lean = |connections, rps| {
+        let case = Case::planted("few connections").connections(connections);
+        case.script(Script::always(Turn::after(constant(2)))).rate(rps, Arrivals::Constant)
+    };
+    vec![lean(1, 2_000.0), lean(2, 3_000.0)]
 }
 
 fn clean() -> Vec<Case> {
@@ -172,17 +273,24 @@ fn clean() -> Vec<Case> {
 }
 
 impl Case {
-    /// Runs it: on the first core the client, on the last one the server.
-    pub fn run(&self) -> Seen {
+    /// Runs it: on the first core the client, on the last one the server. `None` where what it
+    /// plants is not allowed.
+    pub fn run(&self) -> Option<Seen> {
         let all = allowed_cores();
         let (own, other) = (all[0], all[all.len() - 1]);
         let server_core = if self.is_shared { own } else { other };
         let pin = |cores: &[usize]| pin_current_thread(cores).expect("the cores may be used");
+        let hog = |core, share| Hog::start(core, share).expect("a thread");
+        let (count, share) = self.client_hogs;
+        let mut hogs: Vec<Hog> = (0..count).map(|_| hog(own, share)).collect();
+        hogs.extend((0..self.server_hogs).map(|_| hog(other, 1.0)));
         pin(&[server_core]);
+        // Whatever else the machine does, a clean case is clean.
+        let is_first = !self.limited && count == 0 && self.server_hogs == 0 && go_first(true);
         let (mut kit, mut null, mut process) = (None, None, None);
         let address = match &self.served {
             Served::Null => null.insert(null_server().expect("a server")).address(),
-            Served::Kit(script) if self.pauses.is_some() => {
+            Served::Kit(script) if self.pauses.is_some() || self.quota.is_some() => {
                 process.insert(Process::start(script.clone()).expect("a process")).address()
             }
             Served::Kit(script) => {
@@ -190,19 +298,46 @@ impl Case {
                 kit.insert(server.expect("a server")).address()
             }
         };
-        let hog = |core, share| Hog::start(core, share).expect("a thread");
-        let (count, share) = self.client_hogs;
-        let mut hogs: Vec<Hog> = (0..count).map(|_| hog(own, share)).collect();
-        hogs.extend((0..self.server_hogs).map(|_| hog(other, 1.0)));
+        let quota = self.quota.map(Quota::start).transpose().ok()?;
         pin(&[own]);
-        let pauser = self.pauses.map(|(work, pause)| Pauser::start(work, pause).expect("a pauser"));
-        let target = Target::at(address, "/");
-        let plan = Plan { target, ..self.plan.clone() };
-        let outcome = run(&plan, &AtomicBool::new(false), &mut |_| {}).expect("possible");
-        drop(pauser);
+        let before = core_ticks(own);
+        let outcome = self.load(Plan { target: Target::at(address, "/"), ..self.plan.clone() });
+        let after = core_ticks(own);
+        drop(quota);
         pin(&all);
+        if is_first {
+            go_first(false);
+        }
         let lost_share = self.ideal_rps.map(|ideal| 1.0 - outcome.rate_rps() / ideal);
-        Seen { verdict: client_limited(&outcome, None), lost_share }
+        let (foreign_share, steal_share) = self.besides(&outcome, before, after);
+        let verdict = client_limited(&outcome, None);
+        Some(Seen { verdict, lost_share, foreign_share, steal_share, is_first })
+    }
+
+    /// A thread of its own is as nice as the case wants, and those that it starts.
+    fn load(&self, plan: Plan) -> Outcome {
+        let pauser = self.pauses.map(|(work, pause)| Pauser::start(work, pause).expect("a pauser"));
+        let (work, period) = (Duration::from_millis(9), Duration::from_millis(10));
+        let brake = self.is_braked.then(|| Brake::start("drom-load", work, period));
+        let outcome = std::thread::scope(|scope| {
+            let client = scope.spawn(|| {
+                // SAFETY: takes numbers; to be nicer is always allowed.
+                unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, self.nice) };
+                run(&plan, &AtomicBool::new(false), &mut |_| {}).expect("possible")
+            });
+            client.join().expect("no panic")
+        });
+        drop((pauser, brake));
+        outcome
+    }
+
+    /// What others had of the client's core, and what the hypervisor took.
+    fn besides(&self, outcome: &Outcome, before: [f64; 3], after: [f64; 3]) -> (f64, f64) {
+        let [total, busy, stolen] = [0, 1, 2].map(|at| after[at] - before[at]);
+        let cpu_s: f64 = outcome.thread_cpu.iter().map(Duration::as_secs_f64).sum();
+        let own = cpu_s / outcome.duration.as_secs_f64().max(1e-3);
+        let planted = self.client_hogs.0 as f64 * self.client_hogs.1;
+        ((busy / total.max(1.0) - own - planted).max(0.0), stolen / total.max(1.0))
     }
 
     fn planted(name: &str) -> Self {
@@ -226,6 +361,9 @@ impl Case {
             server_hogs: 0,
             is_shared: false,
             pauses: None,
+            nice: 0,
+            quota: None,
+            is_braked: false,
         }
     }
 
@@ -262,9 +400,31 @@ impl Case {
         self
     }
 
-    fn rate(mut self, rps: f64, arrivals: Arrivals) -> Self {
-        self.plan.pace = Some(Pace { arrivals, stages: vec![Stage::steady(WINDOW, rps)] });
+    fn rate(self, rps: f64, arrivals: Arrivals) -> Self {
+        self.rate_for(WINDOW, rps, arrivals)
+    }
+
+    fn rate_for(mut self, window: Duration, rps: f64, arrivals: Arrivals) -> Self {
+        self.plan.pace = Some(Pace { arrivals, stages: vec![Stage::steady(window, rps)] });
+        self.plan.stop = Stop::After(window);
         self.name += &format!(", {rps}/s");
+        self
+    }
+
+    fn nice(mut self, nice: i32) -> Self {
+        self.nice = nice;
+        self
+    }
+
+    fn quota(mut self, share: f64) -> Self {
+        self.quota = Some(share);
+        self.name += &format!(", {:.0} % of a CPU", share * 100.0);
+        self
+    }
+
+    /// Busy work in the client's threads.
+    fn braked(mut self) -> Self {
+        self.is_braked = true;
         self
     }
 
@@ -296,6 +456,26 @@ impl Case {
         self.name += &format!(", {} of {} ms", pause.as_millis(), (work + pause).as_millis());
         self
     }
+}
+
+/// The calling thread, and those that it starts, go before all threads without such a rank, or go
+/// like others again; whether that is allowed.
+fn go_first(first: bool) -> bool {
+    let (policy, sched_priority) =
+        if first { (libc::SCHED_FIFO, 1) } else { (libc::SCHED_OTHER, 0) };
+    let rank = libc::sched_param { sched_priority };
+    // SAFETY: the parameter lives through the call; 0 is the calling thread.
+    unsafe { libc::sched_setscheduler(0, policy, &raw const rank) == 0 }
+}
+
+/// All, busy and stolen ticks of a core since boot (proc_stat(5)).
+fn core_ticks(core: usize) -> [f64; 3] {
+    let stat = std::fs::read_to_string("/proc/stat").expect("/proc is there");
+    let name = format!("cpu{core} ");
+    let line = stat.lines().find_map(|line| line.strip_prefix(&name)).expect("the core is there");
+    let ticks: Vec<f64> = line.split_whitespace().filter_map(|field| field.parse().ok()).collect();
+    let total: f64 = ticks[..8].iter().sum();
+    [total, total - ticks[3] - ticks[4] - ticks[7], ticks[7]]
 }
 
 /// One byte after the other is looked at, and written by one call.

@@ -6,7 +6,7 @@
 
 use drom_load::{Outcome, Plan, client_limited};
 
-use super::text::time_us;
+use super::{kernel, text::time_us};
 
 /// Little's law may be off by this much (compare with `METHODOLOGY`: 2 %).
 const LITTLE_MAX: f64 = 0.02;
@@ -24,6 +24,8 @@ pub enum State {
     Ok,
     /// Worth knowing; the numbers stand.
     Warning,
+    /// Nobody can tell: what it needs cannot be read.
+    Unknown,
     /// The numbers are doubtful.
     Failed,
 }
@@ -105,9 +107,8 @@ pub const CHECKS: &[Entry] = &[
         name: CLIENT,
         doc: "the client was not the limit. A short look for answers before going to sleep is \
               waiting, not work (its CPU time is in the CPU per request all the same)",
-        fails: "a client thread worked, or was ready and waited for a CPU, for 90 % of the window \
-                or more: a faster client would have measured a higher rate. From 70 % on it is a \
-                warning",
+        fails: "a faster client, or one with a CPU of its own, would have measured something else \
+                ([when](#was-the-client-the-limit)). Near to that it is a warning",
         otherwise: State::Failed,
         advice: "the rate is a lower bound of the server's: give more threads (-t), a core that \
                  nobody else uses, or another machine",
@@ -121,18 +122,57 @@ pub const CHECKS: &[Entry] = &[
         advice: "measure again when the neighbours are quiet, or on a machine of its own",
         look: |_, outcome| steal(outcome),
     },
+    Entry {
+        name: "retransmits",
+        doc: "TCP segments came through. The counters are of this network namespace, from the \
+              begin of the run to its end: other traffic is in them. Where they cannot be read \
+              the state of this check and the next is `unknown`",
+        fails: "over one segment in a thousand requests was sent again",
+        otherwise: State::Warning,
+        advice: "latencies hold retransmission timers (200 ms and more): look for a network that \
+                 loses packets, or for a full listen queue",
+        look: kernel::retransmits,
+    },
+    Entry {
+        name: "listen_queue",
+        doc: "listening sockets took every connection (of a server on this machine)",
+        fails: "a connection found the queue of a listening socket full",
+        otherwise: State::Warning,
+        advice: "each waited a second or more: raise the server's backlog and net.core.somaxconn",
+        look: kernel::listen_queue,
+    },
+    Entry {
+        name: "ports",
+        doc: "there were local ports enough: a closed connection keeps its own for a minute, \
+              unless the server closed first",
+        fails: "the connections of a minute are over 80 % of the local ports for this server",
+        otherwise: State::Warning,
+        advice: "give more addresses (--source-address), a wider net.ipv4.ip_local_port_range, or \
+                 net.ipv4.tcp_tw_reuse=1",
+        look: kernel::ports,
+    },
+    Entry {
+        name: "descriptors",
+        doc: "there was room for open files",
+        fails: "the run needs over 80 % of the open files that are allowed",
+        otherwise: State::Warning,
+        advice: "raise the limit: ulimit -n",
+        look: kernel::descriptors,
+    },
 ];
 
 /// What a look finds, with its evidence in words.
-enum Found {
+pub enum Found {
     Good(String),
+    /// What it needs cannot be read.
+    Unknown(String),
     /// A warning whatever the entry says.
     Near(String),
     Bad(String),
 }
 
 impl Found {
-    fn good_if(good: bool, evidence: String) -> Self {
+    pub fn good_if(good: bool, evidence: String) -> Self {
         if good { Self::Good(evidence) } else { Self::Bad(evidence) }
     }
 }
@@ -153,10 +193,11 @@ impl Entry {
     fn check(&self, plan: &Plan, outcome: &Outcome) -> Option<Check> {
         let (state, evidence) = match (self.look)(plan, outcome)? {
             Found::Good(evidence) => (State::Ok, evidence),
+            Found::Unknown(evidence) => (State::Unknown, evidence),
             Found::Near(evidence) => (State::Warning, evidence),
             Found::Bad(evidence) => (self.otherwise, evidence),
         };
-        let advice = (state != State::Ok).then_some(self.advice);
+        let advice = (!matches!(state, State::Ok | State::Unknown)).then_some(self.advice);
         Some(Check { name: self.name, state, evidence, advice })
     }
 

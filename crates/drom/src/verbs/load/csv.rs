@@ -59,7 +59,8 @@ fn flatten(name: &str, value: &Value, columns: &mut Vec<(String, Value)>) {
     }
 }
 
-fn cell(value: &Value) -> String {
+/// A value as it stands in a line.
+pub fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => quoted(text),

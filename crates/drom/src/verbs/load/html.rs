@@ -70,18 +70,18 @@ fn verdicts(told: &Told<'_>) -> Vec<(Tone, String)> {
         (all, 0) => said.push((Tone::Good, format!("all {all} thresholds are met"))),
         (all, _) => said.push((Tone::Bad, format!("{missed} of {all} thresholds not met"))),
     }
-    match (of(State::Failed), of(State::Warning)) {
-        (failed, warned) if failed.is_empty() && warned.is_empty() => {
-            said.push((Tone::Good, "every check passed".to_owned()));
-        }
-        (failed, warned) => {
-            let some = |names: &str| !names.is_empty();
-            let failed = some(&failed)
-                .then(|| (Tone::Bad, format!("doubtful, for a check failed: {failed}")));
-            let warned = some(&warned).then(|| (Tone::Warning, format!("warnings: {warned}")));
-            said.extend(failed.into_iter().chain(warned));
-        }
+    let kinds = [
+        (State::Failed, Tone::Bad, "doubtful, for a check failed: "),
+        (State::Warning, Tone::Warning, "warnings: "),
+        (State::Unknown, Tone::Warning, "not known: "),
+    ];
+    let told = kinds.map(|(state, tone, words)| (tone, words, of(state)));
+    let told = told.into_iter().filter(|(.., names)| !names.is_empty());
+    let told: Vec<_> = told.map(|(tone, words, names)| (tone, words.to_owned() + &names)).collect();
+    if told.is_empty() {
+        said.push((Tone::Good, "every check passed".to_owned()));
     }
+    said.extend(told);
     said
 }
 
@@ -166,7 +166,7 @@ fn answers(outcome: &Outcome) -> Vec<(String, String, bool)> {
 fn check(check: &Check) -> (Tone, &'static str, String) {
     let tone = match check.state {
         State::Ok => Tone::Good,
-        State::Warning => Tone::Warning,
+        State::Warning | State::Unknown => Tone::Warning,
         State::Failed => Tone::Bad,
     };
     (tone, check.name, check.words())

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use drom_load::{Arrivals, Latency, OpenTally, Outcome, Plan, client_limited};
+use drom_load::{Arrivals, Cause, Latency, OpenTally, Outcome, Plan, client_limited};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -32,6 +32,7 @@ struct Document<'a> {
     status: &'a BTreeMap<u16, u64>,
     errors: BTreeMap<&'static str, u64>,
     client: Client,
+    kernel: Kernel,
     checks: &'a [Check],
     thresholds: &'a [Goal],
     series: Vec<Second>,
@@ -85,6 +86,33 @@ pub struct Latencies {
 struct Client {
     cpu_us_per_request: f64,
     limited: bool,
+    /// What it lacked, when it was the limit.
+    cause: Option<Cause>,
+    /// Of the busiest thread, shares of the window.
+    work_share: f64,
+    starved_share: f64,
+    late_share: f64,
+    /// Of the thread with the most: share of its requests' time that the client held itself.
+    held_share: f64,
+    late_max_us: f64,
+    limited_seconds: u32,
+    worst_at_s: Option<f64>,
+    /// Of the machine.
+    steal_share: Option<f64>,
+}
+
+/// Of the network namespace from begin to end; null is not known.
+#[derive(Serialize)]
+struct Kernel {
+    retransmits: Option<u64>,
+    timeouts: Option<u64>,
+    listen_overflows: Option<u64>,
+    listen_drops: Option<u64>,
+    is_server_local: Option<bool>,
+    ports: Option<u64>,
+    connections_made: u64,
+    descriptors: Option<u64>,
+    descriptors_max: Option<u64>,
 }
 
 pub fn render(told: &Told<'_>) -> String {
@@ -131,13 +159,44 @@ fn document<'a>(told: &'a Told<'_>) -> Document<'a> {
         scenario: steps::document(plan, outcome),
         status: &outcome.status,
         errors,
-        client: Client {
-            cpu_us_per_request: outcome.cpu_us_per_request(),
-            limited: client_limited(outcome, None).limited,
-        },
+        client: client(outcome),
+        kernel: kernel(outcome),
         checks: &told.checks,
         thresholds: &told.goals,
         series: series::seconds(told),
+    }
+}
+
+fn client(outcome: &Outcome) -> Client {
+    let verdict = client_limited(outcome, None);
+    Client {
+        cpu_us_per_request: outcome.cpu_us_per_request(),
+        limited: verdict.limited,
+        cause: verdict.cause,
+        work_share: verdict.busy_share,
+        starved_share: verdict.starved_share,
+        late_share: verdict.late_share,
+        held_share: verdict.held_share,
+        late_max_us: verdict.late_max.as_secs_f64() * 1e6,
+        limited_seconds: verdict.spoiled,
+        worst_at_s: verdict.worst_at.map(|at| at.as_secs_f64()),
+        steal_share: outcome.steal_share,
+    }
+}
+
+fn kernel(outcome: &Outcome) -> Kernel {
+    let limits = outcome.limits.as_ref();
+    let network = limits.map(|limits| limits.network).unwrap_or_default();
+    Kernel {
+        retransmits: network.retransmits,
+        timeouts: network.timeouts,
+        listen_overflows: network.listen_overflows,
+        listen_drops: network.listen_drops,
+        is_server_local: limits.map(|limits| limits.is_local),
+        ports: limits.and_then(|limits| limits.ports),
+        connections_made: u64::from(outcome.connected) + outcome.reconnects,
+        descriptors: limits.map(|limits| limits.descriptors),
+        descriptors_max: limits.and_then(|limits| limits.descriptors_max),
     }
 }
 

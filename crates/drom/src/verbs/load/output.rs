@@ -8,7 +8,7 @@ use std::{
 
 use drom_load::Threshold;
 
-use super::{csv, html, json, progress::How, series, text, told::Told};
+use super::{capacity, csv, html, json, progress::How, series, text, told::Told};
 use crate::{say, verbs::report};
 
 #[derive(clap::Args)]
@@ -16,7 +16,7 @@ use crate::{say, verbs::report};
 pub struct Output {
     /// Print the result as JSON
     #[arg(long)]
-    json: bool,
+    pub json: bool,
     /// Write the result as a line of CSV with a header; - is stdout, in place of the text
     ///
     /// Every figure of the JSON, flattened; the unit is at the end of a name. The columns are the
@@ -61,6 +61,7 @@ pub struct Output {
 pub const DURING: &str = "During the run";
 
 /// What a file's content is made by.
+type FormOf<T> = fn(&T) -> String;
 type Form = fn(&Told<'_>) -> String;
 
 impl Output {
@@ -80,15 +81,29 @@ impl Output {
     /// The report, on standard output, and every file; the first failure is told when all others
     /// are written.
     pub fn tell(&self, told: &Told<'_>) -> Result<(), String> {
-        let files = self.files();
+        let words = || text::render(told, text::Paint::for_stdout(), report::style().width);
+        self.tell_by(&self.files(), json::render, told, &words)
+    }
+
+    /// The same of a search, whose other forms the flags refuse.
+    pub fn tell_search(&self, told: &capacity::Told<'_>) -> Result<(), String> {
+        let files: Option<(&Path, FormOf<_>)> =
+            self.csv.as_deref().map(|path| (path, capacity::csv as FormOf<_>));
+        let words = || capacity::text(told, text::Paint::for_stdout());
+        self.tell_by(files.as_slice(), capacity::json, told, &words)
+    }
+
+    fn tell_by<T>(
+        &self,
+        files: &[(&Path, FormOf<T>)],
+        json: FormOf<T>,
+        told: &T,
+        words: &dyn Fn() -> String,
+    ) -> Result<(), String> {
         let form = files.iter().find(|(path, _)| is_stdout(path)).map(|(_, form)| *form);
-        let form = form.or(self.json.then_some(json::render as Form));
-        let said = match form {
+        let said = match form.or(self.json.then_some(json)) {
             Some(form) => say::result(&form(told)),
-            None => {
-                let width = report::style().width;
-                say::words(&text::render(told, text::Paint::for_stdout(), width))
-            }
+            None => say::words(&words()),
         };
         let mut done = said.map_err(|error| format!("cannot print the result: {error}"));
         for (path, form) in files.iter().filter(|(path, _)| !is_stdout(path)) {

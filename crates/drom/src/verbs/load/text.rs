@@ -23,15 +23,20 @@ impl Paint {
         Self(!refused && std::io::stdout().is_terminal())
     }
 
+    /// No colours.
+    pub fn none() -> Self {
+        Self(false)
+    }
+
     fn dress(self, code: &str, text: &str) -> String {
         if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    fn bold(self, text: &str) -> String {
+    pub fn bold(self, text: &str) -> String {
         self.dress("1", text)
     }
 
-    fn dim(self, text: &str) -> String {
+    pub fn dim(self, text: &str) -> String {
         self.dress("2", text)
     }
 
@@ -41,11 +46,23 @@ impl Paint {
     }
 
     fn state(self, state: State) -> String {
-        match state {
-            State::Ok => self.dress("32", "ok  "),
-            State::Warning => self.dress("33", "warn"),
-            State::Failed => self.dress("1;31", "FAIL"),
-        }
+        let word = match state {
+            State::Ok => "ok  ",
+            State::Warning => "warn",
+            State::Unknown => "?   ",
+            State::Failed => "FAIL",
+        };
+        self.dress_state(state, word)
+    }
+
+    /// A word in the colour of a state.
+    pub fn dress_state(self, state: State, word: &str) -> String {
+        let code = match state {
+            State::Ok => "32",
+            State::Warning | State::Unknown => "33",
+            State::Failed => "1;31",
+        };
+        self.dress(code, word)
     }
 }
 
@@ -105,7 +122,7 @@ fn checks(checks: &[Check], paint: Paint, width: Option<usize>) -> Vec<String> {
 }
 
 const TITLE_WIDTH: usize = 12;
-/// Where there is no terminal; evidence is not wrapped there, for programs may look for it.
+/// Where there is no terminal.
 const ADVICE_WIDTH: usize = 100;
 const CHECK_WIDTH: usize = 12;
 /// Columns before the words of a check: title, state, name.
@@ -129,7 +146,8 @@ fn under(text: &str, width: Option<usize>) -> Vec<String> {
     lines
 }
 
-fn row(paint: Paint, title: &str, text: &str) -> String {
+/// A line with its title.
+pub fn row(paint: Paint, title: &str, text: &str) -> String {
     paint.bold(&format!("{title:<TITLE_WIDTH$}")) + text
 }
 

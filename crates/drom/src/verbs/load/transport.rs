@@ -25,7 +25,7 @@ pub struct Transport {
     ///
     /// With Connection: close, which such a header of your own (-H) does as well.
     #[arg(long)]
-    no_keepalive: bool,
+    pub no_keepalive: bool,
     /// Close a connection after so many answers
     ///
     /// Another one is made in its place.

@@ -1,0 +1,174 @@
+//! A search for people: a line a try while it goes on, then a table of them and the capacity. Pure.
+
+use drom_load::{
+    Threshold,
+    capacity::{Ended, Verdict, Wall},
+};
+use drom_report::format::{self, number_of, percent_over, three};
+
+use super::{
+    super::{
+        checks::State,
+        text::{Paint, row as titled, si_count, time_us},
+    },
+    Row, Told,
+};
+
+pub fn render(told: &Told<'_>, paint: Paint) -> String {
+    let mut lines = heading(told, paint);
+    lines.push(String::new());
+    if !told.rows.is_empty() {
+        lines.push(paint.dim(&table_head()));
+        lines.extend(told.rows.iter().map(|row| line(row, told.asked.conditions, paint)));
+        lines.push(String::new());
+    }
+    let mut words = words(told).into_iter();
+    lines.extend(words.next().map(|first| titled(paint, "Capacity", &paint.bold(&first))));
+    lines.extend(words.map(|more| titled(paint, "", &more)));
+    lines.extend(notes(told).iter().map(|note| titled(paint, "Note", note)));
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// Of a try that just ended.
+pub fn progress(row: &Row, number: usize, conditions: &[Threshold]) -> String {
+    let plain = Paint::none();
+    format!("try {number:<3}{}", line(row, conditions, plain)).trim_end().to_owned()
+}
+
+fn heading(told: &Told<'_>, paint: Paint) -> Vec<String> {
+    let plan = told.asked.plan;
+    let conditions = told.asked.conditions.iter().map(|one| one.expression.as_str());
+    let clients = format!(
+        "{}, {}",
+        number_of(plan.connections as usize, "connection"),
+        number_of(plan.threads as usize, "thread"),
+    );
+    let closed = told.found.closed_rps.map_or_else(String::new, |rps| {
+        format!("; a closed loop before it reached {}/s", si_count(rps))
+    });
+    let stopped = if told.found.interrupted { ", stopped early" } else { "" };
+    let took = format::time(told.found.took.as_secs_f64());
+    let tries = if told.rows.len() == 1 { "try" } else { "tries" };
+    vec![
+        titled(paint, "Target", &format!("{} {}", plan.method, told.url)),
+        titled(paint, "Conditions", &conditions.collect::<Vec<_>>().join(", ")),
+        titled(paint, "Load", &format!("open loop over {clients}{closed}")),
+        titled(paint, "Search", &format!("{took}{stopped}, {} {tries}", told.rows.len())),
+    ]
+}
+
+fn table_head() -> String {
+    format!("{:>12} {:>6}  {:<6} {:>10} {:>10} {:>9}", "rate", "for", "", "p50", "p99", "failed")
+}
+
+fn line(row: &Row, conditions: &[Threshold], paint: Paint) -> String {
+    let tried = row.attempt.tried;
+    let rate = si_count(tried.rate_rps) + "/s";
+    let length = format!("{} s", three(tried.duration.as_secs_f64()));
+    let state = match tried.ended {
+        Ended::Held => paint.dress_state(State::Ok, "held  "),
+        Ended::Failed => paint.dress_state(State::Failed, "failed"),
+        Ended::Client | Ended::Connections => paint.dress_state(State::Warning, "client"),
+    };
+    let time = |us: Option<f64>| us.map_or("-".to_owned(), time_us);
+    let failed = row.failed_share.map_or("-".to_owned(), |share| match share {
+        share if share > 0.0 => format!("{} %", three(100.0 * share)),
+        _ => "0".to_owned(),
+    });
+    let (p50, p99, why) = (time(row.p50_us), time(row.p99_us), why(row, conditions).join(", "));
+    format!("{rate:>12} {length:>6}  {state} {p50:>10} {p99:>10} {failed:>9}  {why}")
+}
+
+/// What a try did not keep, and whose fault that was.
+fn why(row: &Row, conditions: &[Threshold]) -> Vec<String> {
+    let mut why = Vec::new();
+    match row.attempt.tried.ended {
+        Ended::Held => return why,
+        Ended::Client => why.push(format!("client: {}", row.client)),
+        Ended::Connections => why.push("all connections were in use".to_owned()),
+        Ended::Failed => {}
+    }
+    let seen = &row.attempt.seen;
+    let missed = conditions.iter().zip(&seen.judged).filter(|(_, judged)| !judged.met);
+    why.extend(missed.map(|(condition, judged)| match judged.value {
+        Some(_) => format!("not {}", condition.expression),
+        None => format!("{} not measured", condition.expression),
+    }));
+    if seen.unsent_share > 0.01 {
+        why.push(format!("{} % not sent", percent_over(seen.unsent_share)));
+    }
+    why.extend(seen.growth.map(|growth| format!("later by {} each second", time_us(growth * 1e6))));
+    why
+}
+
+/// The answer; its first line alone says what counts.
+fn words(told: &Told<'_>) -> Vec<String> {
+    let capacity = told.found.capacity;
+    let number = |rps: Option<f64>| rps.map_or("-".to_owned(), si_count);
+    let rate = number(capacity.rate_rps);
+    let ends = (number(capacity.lower_rps), number(capacity.upper_rps));
+    match capacity.verdict {
+        Verdict::Found => {
+            vec![format!("{rate}/s"), format!("95 % interval {}/s to {}/s", ends.0, ends.1)]
+        }
+        Verdict::AtLeast(wall) => {
+            vec![format!("at least {rate}/s"), reason(told, wall)]
+        }
+        Verdict::NoneHeld => none_held(told),
+        Verdict::Unknown if told.rows.is_empty() => vec!["not known: nothing was tried".to_owned()],
+        Verdict::Unknown => vec![
+            "not known: the client was the limit in every try".to_owned(),
+            "more connections (-c), threads (-t) or another machine may do it".to_owned(),
+        ],
+    }
+}
+
+fn reason(told: &Told<'_>, wall: Wall) -> String {
+    match wall {
+        Wall::Client => "the client was the limit: more threads (-t) or another machine to load \
+                         from may find more"
+            .to_owned(),
+        Wall::Connections => format!(
+            "all {} were in use while the server was as quick as ever: more (-c) may find more",
+            number_of(told.asked.plan.connections as usize, "connection"),
+        ),
+        Wall::Bound => {
+            "every try held at the highest rate that may be tried (--capacity-max)".to_owned()
+        }
+        Wall::Time if told.found.interrupted => "nothing had failed when it was stopped".to_owned(),
+        Wall::Time => {
+            "the time was over before a try failed (--capacity-time, --capacity-start)".to_owned()
+        }
+    }
+}
+
+fn none_held(told: &Told<'_>) -> Vec<String> {
+    let by_rate =
+        |a: &&Row, b: &&Row| a.attempt.tried.rate_rps.total_cmp(&b.attempt.tried.rate_rps);
+    let lowest = told.rows.iter().filter(|row| row.attempt.tried.ended != Ended::Held);
+    let Some(lowest) = lowest.min_by(by_rate) else { return Vec::new() };
+    let rate = si_count(lowest.attempt.tried.rate_rps);
+    vec![
+        format!("none: no rate held, the lowest tried was {rate}/s"),
+        format!("there: {}", why(lowest, told.asked.conditions).join(", ")),
+    ]
+}
+
+fn notes(told: &Told<'_>) -> Vec<String> {
+    let of = |is: &dyn Fn(&&Row) -> bool| told.rows.iter().filter(is).count();
+    let mut notes = Vec::new();
+    let restless = of(&|row| !row.attempt.came_to_rest);
+    if restless > 0 {
+        notes.push(format!(
+            "after {restless} of the tries the server was still busy when the next one began"
+        ));
+    }
+    let doubtful = of(&|row| !row.doubts.is_empty());
+    if doubtful > 0 {
+        let mut names: Vec<_> = told.rows.iter().flat_map(|row| row.doubts.clone()).collect();
+        names.sort_unstable();
+        names.dedup();
+        notes.push(format!("doubtful: in {doubtful} tries failed: {}", names.join(", ")));
+    }
+    notes
+}

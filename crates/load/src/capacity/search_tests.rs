@@ -1,0 +1,300 @@
+//! The search against servers that are only arithmetic: how near it comes, how often its interval
+//! holds the truth, and that it ends whatever it is told.
+
+use drom_stats::Rng;
+use proptest::prelude::*;
+
+use super::*;
+use crate::capacity::judge::growth;
+
+const BUDGET: Duration = Duration::from_secs(58);
+
+fn bounds(start_rps: f64) -> Bounds {
+    Bounds { start_rps, min_rps: 1.0, max_rps: 1e6, budget: BUDGET }
+}
+
+/// Asks until the search is over.
+fn run(bounds: Bounds, mut server: impl FnMut(Try, Duration) -> Ended) -> (Capacity, Vec<Tried>) {
+    let mut search = Search::new(bounds);
+    let mut tries = Vec::new();
+    while let Some(next) = search.next() {
+        let Try { rate_rps, duration } = next;
+        let ended = server(next, search.spent);
+        let took = duration + Duration::from_millis(60);
+        tries.push(Tried { rate_rps, duration, took, ended });
+        search.take(tries[tries.len() - 1]);
+    }
+    (search.found(), tries)
+}
+
+fn held(held: bool) -> Ended {
+    if held { Ended::Held } else { Ended::Failed }
+}
+
+/// A queue with one server that is empty when a try begins.
+struct Queue {
+    rng: Rng,
+    /// Seconds for a request, or their mean.
+    service_s: f64,
+    has_random_service: bool,
+    has_random_arrivals: bool,
+    limit_s: f64,
+}
+
+impl Queue {
+    fn exponential(rng: &mut Rng) -> f64 {
+        -(1.0 - rng.unit()).ln()
+    }
+
+    /// Lindley's recursion.
+    fn tries(&mut self, Try { rate_rps, duration }: Try) -> bool {
+        let (mut at_s, mut wait_s, length_s) = (0.0, 0.0_f64, duration.as_secs_f64());
+        let mut latencies = Vec::new();
+        let mut seconds: Vec<(f64, f64)> = vec![(0.0, 0.0); (length_s.round() as usize).max(1)];
+        while at_s < length_s {
+            let service =
+                if self.has_random_service { Self::exponential(&mut self.rng) } else { 1.0 };
+            let latency_s = wait_s + service * self.service_s;
+            latencies.push(latency_s);
+            let last = seconds.len() - 1;
+            let second = &mut seconds[((at_s + latency_s) as usize).min(last)];
+            *second = (second.0 + latency_s, second.1 + 1.0);
+            let gap = if self.has_random_arrivals { Self::exponential(&mut self.rng) } else { 1.0 };
+            at_s += gap / rate_rps;
+            wait_s = (latency_s - gap / rate_rps).max(0.0);
+        }
+        latencies.sort_by(f64::total_cmp);
+        let p99_s = latencies[(latencies.len() * 99 / 100).min(latencies.len() - 1)];
+        let means: Vec<f64> =
+            seconds.iter().filter(|(_, n)| *n > 0.0).map(|(sum, n)| sum / n).collect();
+        p99_s < self.limit_s && growth(&means, 1.0).is_none()
+    }
+}
+
+/// A limit as soft as `width` on the logarithmic scale; `accidents` of the tries fail anyway.
+struct Soft {
+    rng: Rng,
+    width: f64,
+    accidents: f64,
+}
+
+impl Soft {
+    fn tries(&mut self, rate_rps: f64, capacity_rps: f64) -> bool {
+        let above = (rate_rps / capacity_rps).ln() / self.width;
+        self.rng.unit() < (1.0 - self.accidents) / (1.0 + (1.702 * above).exp())
+    }
+}
+
+const RUNS: u64 = 30;
+
+/// How that many searches came out.
+struct Scores {
+    /// Relative, of the median search and of the worst but four.
+    error_median: f64,
+    error_most: f64,
+    /// Intervals that hold the truth.
+    covered: u64,
+}
+
+fn score(truth_rps: f64, mut search: impl FnMut(u64) -> (Capacity, Vec<Tried>)) -> Scores {
+    let (mut errors, mut covered) = (Vec::new(), 0);
+    for seed in 0..RUNS {
+        let (found, tries) = search(seed);
+        assert_eq!(found.verdict, Verdict::Found);
+        let rate_rps = found.rate_rps.expect("it was found");
+        let (lower, upper) = (found.lower_rps.expect("an end"), found.upper_rps.expect("an end"));
+        assert!(lower <= rate_rps && rate_rps <= upper, "{found:?}");
+        errors.push((rate_rps / truth_rps).ln().abs());
+        covered += u64::from((lower..=upper).contains(&truth_rps));
+        let took: Duration = tries.iter().map(|tried| tried.took).sum();
+        assert!(took <= BUDGET + Duration::from_millis(60), "{took:?}");
+    }
+    errors.sort_by(f64::total_cmp);
+    let at = |place: u64| errors[place as usize];
+    let scores = Scores { error_median: at(RUNS / 2), error_most: at(RUNS - 4), covered };
+    // With --nocapture: the figures of METHODOLOGY.md.
+    println!(
+        "error {:.1} %, of one in ten over {:.1} %; {covered} of {RUNS} intervals hold the truth",
+        100.0 * scores.error_median,
+        100.0 * scores.error_most,
+    );
+    scores
+}
+
+fn queue(seed: u64, has_random_arrivals: bool, has_random_service: bool) -> Queue {
+    let (rng, service_s, limit_s) = (Rng::new(seed), 1e-3, 0.05);
+    Queue { rng, service_s, has_random_service, has_random_arrivals, limit_s }
+}
+
+#[test]
+fn a_hard_limit_is_found_within_2_percent() {
+    for start_rps in [800.0, 5.0, 40_000.0] {
+        let scores = score(1_000.0, |seed| {
+            let mut queue = queue(seed, false, false);
+            run(bounds(start_rps + seed as f64), |next, _| held(queue.tries(next)))
+        });
+        assert!(scores.error_most < 0.02, "{}", scores.error_most);
+        assert!(scores.covered >= RUNS - 2, "{}", scores.covered);
+    }
+}
+
+/// The rate at which half of the tries of full length hold, from many.
+fn brute_force(mut queue: Queue) -> f64 {
+    let (mut low, mut high) = (500.0_f64, 1_200.0_f64);
+    for _ in 0..9 {
+        let rate_rps = (low * high).sqrt();
+        let next = Try { rate_rps, duration: BUDGET / FULL_PART };
+        let held = (0..60).filter(|_| queue.tries(next)).count();
+        *(if held >= 30 { &mut low } else { &mut high }) = rate_rps;
+    }
+    (low * high).sqrt()
+}
+
+#[test]
+fn queues_of_random_arrivals_are_found_as_brute_force_finds_them() {
+    for has_random_service in [false, true] {
+        let truth_rps = brute_force(queue(77, true, has_random_service));
+        let scores = score(truth_rps, |seed| {
+            let mut queue = queue(seed, true, has_random_service);
+            run(bounds(800.0), |next, _| held(queue.tries(next)))
+        });
+        println!("half of the tries hold at {truth_rps:.0}");
+        assert!(scores.error_median < 0.03 && scores.error_most < 0.1);
+        assert!(scores.covered * 10 >= RUNS * 9, "{}", scores.covered);
+    }
+}
+
+#[test]
+fn soft_limits_and_accidents_widen_the_interval() {
+    for (width, accidents) in [(0.01, 0.0), (0.01, 0.1), (0.03, 0.1), (0.06, 0.0)] {
+        let scores = score(1_000.0, |seed| {
+            let mut soft = Soft { rng: Rng::new(seed), width, accidents };
+            run(bounds(800.0), |next, _| held(soft.tries(next.rate_rps, 1_000.0)))
+        });
+        assert!(scores.error_median < 0.03, "{width} {accidents}: {}", scores.error_median);
+        assert!(scores.covered * 10 >= RUNS * 9, "{width} {accidents}: {}", scores.covered);
+    }
+}
+
+/// From 1,000 to 900 over the search; or 650 for ten seconds of it.
+#[test]
+fn a_capacity_that_moves_is_followed() {
+    let drift = score(950.0, |seed| {
+        let mut soft = Soft { rng: Rng::new(seed), width: 0.01, accidents: 0.0 };
+        run(bounds(800.0), |next, at| {
+            held(soft.tries(next.rate_rps, 1_000.0 - 100.0 * at.as_secs_f64() / 60.0))
+        })
+    });
+    assert!(drift.error_most < 0.07 && drift.covered * 10 >= RUNS * 9);
+    let disturbed = score(1_000.0, |seed| {
+        let mut soft = Soft { rng: Rng::new(seed), width: 0.003, accidents: 0.0 };
+        let from_s = 10.0 + seed as f64 * 0.7;
+        run(bounds(800.0), |next, at| {
+            let is_slow = (from_s..from_s + 10.0).contains(&at.as_secs_f64());
+            held(soft.tries(next.rate_rps, if is_slow { 650.0 } else { 1_000.0 }))
+        })
+    });
+    assert!(disturbed.error_median < 0.02 && disturbed.covered * 10 >= RUNS * 9);
+}
+
+#[test]
+fn a_server_that_never_holds_has_no_capacity() {
+    let (found, tries) = run(bounds(800.0), |_, _| Ended::Failed);
+    assert_eq!((found.verdict, found.rate_rps), (Verdict::NoneHeld, None));
+    let at_min = tries.iter().filter(|tried| tried.rate_rps == 1.0).count();
+    assert_eq!(at_min, AT_BOUND, "it asks no more often than that");
+}
+
+#[test]
+fn a_server_that_always_holds_has_at_least_what_was_tried() {
+    let bounds = Bounds { max_rps: 5_000.0, ..bounds(800.0) };
+    let (found, tries) = run(bounds, |_, _| Ended::Held);
+    assert_eq!(found.verdict, Verdict::AtLeast(Wall::Bound));
+    assert_eq!((found.rate_rps, found.upper_rps), (Some(5_000.0), None));
+    assert!(tries.len() < 10, "{}", tries.len());
+}
+
+#[test]
+fn a_limit_of_the_clients_is_no_capacity() {
+    for (ended, wall) in [(Ended::Client, Wall::Client), (Ended::Connections, Wall::Connections)] {
+        let (found, _) =
+            run(bounds(500.0), |next, _| if next.rate_rps < 2_000.0 { Ended::Held } else { ended });
+        assert_eq!(found.verdict, Verdict::AtLeast(wall));
+        let rate_rps = found.rate_rps.expect("some rate held");
+        assert!((1_900.0..2_000.0).contains(&rate_rps), "{found:?}");
+    }
+    let (found, _) = run(bounds(500.0), |_, _| Ended::Client);
+    assert_eq!(found.verdict, Verdict::Unknown);
+    // Now and then it is the client, but the server's limit is there.
+    let mut rng = Rng::new(3);
+    let (found, _) = run(bounds(500.0), |next, _| match rng.unit() {
+        _ if next.rate_rps < 1_000.0 => Ended::Held,
+        chance if chance < 0.2 => Ended::Client,
+        _ => Ended::Failed,
+    });
+    assert_eq!(found.verdict, Verdict::Found);
+    assert!((found.rate_rps.expect("found") / 1_000.0 - 1.0).abs() < 0.03, "{found:?}");
+}
+
+#[test]
+fn what_is_known_so_far_can_be_asked_at_any_time() {
+    let mut search = Search::new(bounds(800.0));
+    assert_eq!(search.found().verdict, Verdict::Unknown);
+    let mut take = |rate_rps, ended| {
+        let duration = Duration::from_secs(2);
+        search.take(Tried { rate_rps, duration, took: duration, ended });
+        search.found()
+    };
+    assert_eq!(take(800.0, Ended::Held).verdict, Verdict::AtLeast(Wall::Time));
+    let found = take(1_000.0, Ended::Failed);
+    assert_eq!(found.verdict, Verdict::Found);
+    assert!((800.0..1_000.0).contains(&found.rate_rps.expect("between")), "{found:?}");
+}
+
+fn any_end() -> impl Strategy<Value = Ended> {
+    prop_oneof![
+        3 => Just(Ended::Held),
+        3 => Just(Ended::Failed),
+        1 => Just(Ended::Client),
+        1 => Just(Ended::Connections),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    /// Whatever it is told and however long a try really takes: it stays within its bounds, asks
+    /// for nothing that would not fit, and comes to an end. The same answers, the same questions.
+    #[test]
+    fn it_ends_within_its_time_and_its_tries(
+        ends in prop::collection::vec((any_end(), 0_u64..20_000), 1..60),
+        start_rps in 0.1_f64..1e6,
+        min_rps in 0.1_f64..1e3,
+        widen in 1.0_f64..1e6,
+        seconds in 20_u64..3_600,
+    ) {
+        let budget = Duration::from_secs(seconds);
+        let bounds = Bounds { start_rps, min_rps, max_rps: min_rps * widen, budget };
+        let (mut search, mut twin) = (Search::new(bounds), Search::new(bounds));
+        let (mut spent, mut tries) = (Duration::ZERO, 0);
+        while let Some(next) = search.next() {
+            prop_assert_eq!(Some(next), twin.next());
+            prop_assert!(spent + next.duration <= budget);
+            prop_assert!(next.rate_rps >= min_rps && next.rate_rps <= bounds.max_rps);
+            let (ended, more_ms) = ends[tries % ends.len()];
+            let took = next.duration + Duration::from_millis(more_ms);
+            let Try { rate_rps, duration } = next;
+            let tried = Tried { rate_rps, duration, took, ended };
+            search.take(tried);
+            twin.take(tried);
+            spent += took;
+            tries += 1;
+            prop_assert!(tries <= TRIES_MAX);
+        }
+        let found = search.found();
+        if let Some(rate_rps) = found.rate_rps {
+            prop_assert!(found.lower_rps.is_none_or(|lower| lower <= rate_rps));
+            prop_assert!(found.upper_rps.is_none_or(|upper| upper >= rate_rps));
+        }
+    }
+}
