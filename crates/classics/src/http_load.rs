@@ -289,7 +289,7 @@ pub fn cipher_note(word: &str) -> String {
         "paranoid" => " (AES256-SHA)",
         _ => "",
     };
-    format!("http_load: -cipher {word}{set} cannot be had; client and server choose the cipher\n")
+    format!("http_load: -cipher {word}{set} cannot be had and is left out\n")
 }
 
 /// A line for each URL, for a list that the engine reads.

@@ -360,12 +360,6 @@ fn part(name: &str, value: &str) -> Result<Printed, Refusal> {
     }
 }
 
-/// What became of `--ssl-ciphers`.
-#[must_use]
-pub fn cipher_note(list: &str) -> String {
-    format!("httperf: --ssl-ciphers={list}: client and server choose the cipher\n")
-}
-
 /// The bytes of each request, where all are the same.
 #[must_use]
 pub fn request(options: &Options) -> Vec<u8> {

@@ -12,6 +12,7 @@ pub mod httperf;
 mod number;
 mod spans;
 
+pub use ab::suites;
 pub use number::WallClock;
 
 /// What a proxy is asked for a way to a server that speaks TLS, with these lines besides.

@@ -58,6 +58,15 @@ fn urls_of_several_servers_are_taken_at_random() {
 }
 
 #[test]
+fn a_long_list_of_servers_needs_no_socket_for_each() {
+    let servers: Vec<Recording> = (0..40).map(|_| Recording::start()).collect();
+    let list: Vec<String> = servers.iter().map(|server| server.url("/ok")).collect();
+    let report = stdout(&run("-rate 500 -fetches 100", &list.join("\n")));
+    assert!(report.starts_with("100 fetches, "), "{report}");
+    assert_eq!(servers.iter().map(|server| server.requests().len()).sum::<usize>(), 100);
+}
+
+#[test]
 fn a_list_can_be_fetched_at_a_rate_and_through_a_proxy() {
     let server = Recording::start();
     let list = [server.url("/a"), server.url("/b")].join("\n");

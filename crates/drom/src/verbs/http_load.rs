@@ -28,6 +28,8 @@ const TOOL: &str = "http_load";
 const STATUS_FAILED: u8 = 1;
 /// At once, with a rate. http_load had as many as select(2) could watch.
 const CONNECTIONS_MAX: u64 = 1_000;
+/// And so many of each of them to each server of a list.
+const PLACES_MAX: usize = 100_000;
 /// Behind the last start of those that are planned one by one.
 const LAST: Duration = Duration::from_millis(1);
 /// Between two lines of `-verbose`.
@@ -45,9 +47,6 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
 fn load(options: &Options) -> Result<u8, Refusal> {
     let urls = http_load::urls(&options.url_file, &read(&options.url_file)?)?;
     let plan = plan(options, &urls)?;
-    if let Some(word) = &options.cipher {
-        say::part(http_load::cipher_note(word));
-    }
     let outcome = measure(options, &plan)?;
     say::part(http_load::complaints(options, &urls, &outcome.records));
     classic::print(TOOL, &http_load::report(&Figures::of(options, &outcome.records)))?;
@@ -73,13 +72,16 @@ fn plan(options: &Options, urls: &[Url]) -> Result<Plan, Refusal> {
     let scene = if urls.len() > 1 { Some(scene(options, urls)?) } else { None };
     let target = target(options, urls[0].tls, (&urls[0].host, urls[0].port))?;
     let (connections, pace, stop) = load_of(options)?;
+    let servers = scene.as_ref().map_or(1, |scene| scene.targets.len());
+    let most = if pace.is_some() { PLACES_MAX / servers } else { usize::MAX };
+    let most = u32::try_from(most.max(1)).unwrap_or(u32::MAX);
     Ok(Plan {
-        connections,
+        connections: connections.min(most),
         pace,
         stop,
         keepalive: false,
         version: Version::Http10,
-        trust: Trust { insecure: true, ..Trust::default() },
+        trust: Trust { insecure: true, suites: suites(options), ..Trust::default() },
         timeout: options.timeout,
         throttle: options.throttle_bps.map(|bps| bps as u64),
         sums_bodies: options.checksum,
@@ -89,6 +91,14 @@ fn plan(options: &Options, urls: &[Url]) -> Result<Plan, Refusal> {
         sources: sources(options)?,
         ..Plan::get(Target { path: urls[0].path.clone(), ..target })
     })
+}
+
+/// Those that `-cipher` names; for other words the choice stays free, which is said.
+fn suites(options: &Options) -> Option<Vec<String>> {
+    let word = options.cipher.as_deref()?;
+    let (found, others) = drom_classics::suites(word);
+    others.iter().for_each(|word| say::part(http_load::cipher_note(word)));
+    (!found.is_empty()).then_some(found)
 }
 
 /// Where fetches from there go.

@@ -53,9 +53,6 @@ fn load(options: &Options) -> Result<u8, Refusal> {
         None => vec![httperf::request(options)],
     };
     let plan = plan(options, calls.as_ref())?;
-    if let Some(list) = &options.ssl_ciphers {
-        say::part(httperf::cipher_note(list));
-    }
     classic::print(TOOL, &httperf::echo(options))?;
     let (outcome, cpu) = measure(options, &plan)?;
     print_requests(options, &requests, &outcome)?;
@@ -151,7 +148,21 @@ fn trust(options: &Options) -> Result<Trust, Refusal> {
         (None, None) => None,
         _ => return Err(refused("--ssl-certificate and --ssl-key go together")),
     };
-    Ok(Trust { insecure: true, client_files: files, ..Trust::default() })
+    Ok(Trust { insecure: true, client_files: files, suites: suites(options)?, ..Trust::default() })
+}
+
+/// Those that `--ssl-ciphers` names.
+fn suites(options: &Options) -> Result<Option<Vec<String>>, Refusal> {
+    let Some(list) = options.ssl_ciphers.as_deref().filter(|_| options.ssl) else {
+        return Ok(None);
+    };
+    let (found, others) = drom_classics::suites(list);
+    if found.is_empty() {
+        return Err(refused(&format!("--ssl-ciphers={list}: none is spoken here")));
+    }
+    let said = |word: &&str| say::line(format!("{TOOL}: --ssl-ciphers: no {word}, it is left out"));
+    others.iter().for_each(said);
+    Ok(Some(found))
 }
 
 /// When connections or sessions begin.
