@@ -86,7 +86,7 @@ pub fn document<'a>(plan: &'a Plan, outcome: &'a Outcome) -> Option<Document<'a>
 pub fn rounds(outcome: &Outcome, tally: &SceneTally) -> String {
     let rounds = &tally.rounds;
     let rate = per_second(rounds.done, outcome).map_or_else(|| "-".to_owned(), si_count);
-    let mut text = format!("{rate:>10} rounds/s  {} done", count(rounds.done));
+    let mut text = format!("{rate:>10} rounds/s, {} done", count(rounds.done));
     if rounds.under_way > 0 {
         text += &format!(", {} under way at the end", count(rounds.under_way));
     }
