@@ -22,9 +22,9 @@ use crate::{
 pub use figures::{Figures, ends_run};
 pub use files::{gnuplot, percentile_csv};
 pub use html::report as html_report;
-pub use request::request;
+pub use request::{request, tunnel};
 pub use text::{benchmarking, log, progress_line, report as text_report};
-pub use tls::{Secured, version};
+pub use tls::{Secured, suites, version};
 pub use usage::{HELP, banner, usage};
 
 /// ab's status for a wrong command line: EINVAL.
@@ -89,6 +89,14 @@ pub struct Options {
 }
 
 /// What `-x`, `-y` and `-z` put into the tags of table, rows and cells.
+impl Options {
+    /// Through a proxy that only makes a way.
+    #[must_use]
+    pub fn is_tunnelled(&self) -> bool {
+        self.url.tls && self.proxy.is_some()
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
     pub table: String,

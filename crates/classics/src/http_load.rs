@@ -7,6 +7,8 @@ mod report;
 
 use std::time::Duration;
 
+use drom_stats::Rng;
+
 use crate::{Refusal, number::leading_int};
 
 pub use report::{Figures, complaints, report};
@@ -15,6 +17,9 @@ const STATUS_WRONG: u8 = 1;
 const TIMEOUT_S: i64 = 60;
 /// Bytes a second of a modem of 33.6 kbit/s.
 const MODEM_BPS: f64 = 3_360.0;
+/// Starts with `-jitter` are planned ahead; so many are 160 MB.
+const JITTERED_MAX: usize = 20_000_000;
+const NS_PER_MS: u64 = 1_000_000;
 
 /// Names in the order in which they are asked for, and whether each has a value.
 const NAMES: &[(&str, bool)] = &[
@@ -85,7 +90,7 @@ pub struct Url {
 
 pub const USAGE: &str = "\
 usage:  http_load [-checksum] [-throttle] [-proxy host:port] [-verbose] [-timeout secs]
-            [-sip sip_file] [-cipher str] [--native]
+            [-Throttle bits/s] [-sip sip_file] [-cipher str] [--native]
             -parallel N | -rate N [-jitter]
             -fetches N | -seconds N
             url_file
@@ -100,6 +105,28 @@ impl Options {
             Start::Rate(rate) => Some(1_000 / u64::from(rate)),
             Start::Parallel(_) => None,
         }
+    }
+
+    /// When fetches start, in nanoseconds, where each interval is 10 % longer or shorter at random.
+    ///
+    /// # Errors
+    /// That there are more than can be planned.
+    pub fn jittered_ns(&self, seed: u64) -> Result<Vec<u64>, Refusal> {
+        let interval_ns = self.interval_ms().unwrap_or(1) * NS_PER_MS;
+        let (count, end_ns) = match self.end {
+            End::Fetches(fetches) => (usize::try_from(fetches).unwrap_or(usize::MAX), u64::MAX),
+            End::Seconds(seconds) => (usize::MAX, seconds * 1_000 * NS_PER_MS),
+        };
+        let (mut rng, mut at_ns) = (Rng::new(seed), 0);
+        let mut starts = Vec::new();
+        while starts.len() < count && at_ns < end_ns {
+            if starts.len() == JITTERED_MAX {
+                return Err(wrong(&format!("-jitter is built for {JITTERED_MAX} fetches at most")));
+            }
+            starts.push(at_ns);
+            at_ns += (interval_ns as f64 * (0.9 + 0.2 * rng.unit())) as u64;
+        }
+        Ok(starts)
     }
 }
 
@@ -253,10 +280,33 @@ impl Url {
     }
 }
 
+/// What became of `-cipher`: its named sets are long gone, other words are OpenSSL's.
+#[must_use]
+pub fn cipher_note(word: &str) -> String {
+    let set = match &*word.to_ascii_lowercase() {
+        "fastsec" => " (RC4-MD5)",
+        "highsec" => " (DES-CBC3-SHA)",
+        "paranoid" => " (AES256-SHA)",
+        _ => "",
+    };
+    format!("http_load: -cipher {word}{set} cannot be had and is left out\n")
+}
+
+/// A line for each URL, for a list that the engine reads.
+#[must_use]
+pub fn list(urls: &[Url]) -> String {
+    let line = |url: &Url| {
+        let Url { tls, host, port, path, .. } = url;
+        format!("http{}://{host}:{port}{path}\n", if *tls { "s" } else { "" })
+    };
+    urls.iter().map(line).collect()
+}
+
 /// HTTP/1.0, with the host's name and nothing of a port.
 #[must_use]
 pub fn request(options: &Options, url: &Url) -> Vec<u8> {
-    let path = if options.proxy.is_some() { &url.full } else { &url.path };
+    // A proxy only makes a way for what is secured.
+    let path = if options.proxy.is_some() && !url.tls { &url.full } else { &url.path };
     let (host, version) = (&url.host, env!("CARGO_PKG_VERSION"));
     let head = format!(
         "GET {path} HTTP/1.0\r\nHost: {host}\r\nUser-Agent: http_load (drom {version})\r\n\r\n"

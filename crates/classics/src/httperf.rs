@@ -3,17 +3,24 @@
 //! Long options with `=` or a word behind, cut short as far as they stay clear. All of httperf
 //! 0.9's are known; those that need what the engine has not are refused by name, at the end.
 
+mod calls;
+mod period;
 mod report;
+mod sessions;
 
 use std::time::Duration;
 
 use crate::Refusal;
 
+pub use calls::{Calls, printed};
+pub use period::Period;
 pub use report::{Cpu, Figures, report};
+pub use sessions::Sessions;
 
 const STATUS_WRONG: u8 = 1;
 /// As good as none, which is httperf's default.
 const TIMEOUT_NONE: Duration = Duration::from_secs(10_000_000);
+const PORT_OF_HTTPS: u16 = 443;
 const USER_AGENT: &str = "httperf/0.9.0";
 
 /// What stands behind an option.
@@ -46,7 +53,8 @@ const NAMES: &[(&str, Value)] = &[
 ];
 
 /// Without effect on what is measured here: ports are the kernel's choice, the clock costs little.
-const WITHOUT_EFFECT: &[&str] = &["debug", "hog", "periodic-stats", "use-timer-cache", "verbose"];
+const WITHOUT_EFFECT: &[&str] =
+    &["debug", "hog", "periodic-stats", "ssl-no-reuse", "use-timer-cache", "verbose"];
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
@@ -55,7 +63,39 @@ pub enum Asked {
     Version,
 }
 
+/// A tree of so many pages, and how many of them a call goes on by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wset {
+    pub pages: u64,
+    pub step: f64,
+}
+
+/// A file of URIs with a NUL behind each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wlog {
+    /// Begins again at its end.
+    pub wraps: bool,
+    pub file: String,
+}
+
+/// Sessions, calls of each, seconds between two bursts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wsess {
+    pub sessions: u64,
+    pub calls: u64,
+    pub think_s: f64,
+}
+
+/// What of each request is printed, besides its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Printed {
+    All,
+    Header,
+    Body,
+}
+
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "so many switches has httperf")]
 pub struct Options {
     pub server: String,
     /// For the `Host` header.
@@ -70,7 +110,23 @@ pub struct Options {
     pub num_calls: u64,
     /// Connections a second; 0: one after the other.
     pub rate: f64,
+    /// What makes the times between them uneven.
+    pub period: Option<Period>,
+    /// Calls that are written together.
+    pub burst_length: u32,
+    /// Seconds after which the run ends.
+    pub runtime: Option<f64>,
+    pub wset: Option<Wset>,
+    pub wlog: Option<Wlog>,
+    pub wsess: Option<Wsess>,
+    pub print_request: Option<Printed>,
+    pub ssl: bool,
+    pub ssl_ciphers: Option<String>,
+    pub ssl_certificate: Option<String>,
+    pub ssl_key: Option<String>,
     pub timeout: Option<f64>,
+    /// Seconds more for the server to begin its reply.
+    pub think_timeout: f64,
     pub max_connections: Option<u32>,
     pub send_buffer: usize,
     pub recv_buffer: usize,
@@ -83,12 +139,16 @@ pub struct Options {
 }
 
 pub const USAGE: &str = "\
-Usage: httperf [--server S] [--server-name S] [--port N] [--uri S] [--rate X | --period [d]X]
-        [--num-conns N] [--num-calls N] [--timeout X] [--max-connections N] [--method S]
+Usage: httperf [--server S] [--server-name S] [--port N] [--uri S]
+        [--rate X | --period [d|u|e]X[,X]]
+        [--num-conns N] [--num-calls N] [--burst-length N] [--max-connections N] [--method S]
+        [--timeout X] [--think-timeout X] [--runtime X] [--wset N,X] [--wlog y|n,FILE]
+        [--wsess N,N,X] [--print-request [header|body]]
+        [--ssl] [--ssl-ciphers L] [--ssl-no-reuse] [--ssl-certificate FILE --ssl-key FILE]
         [--add-header S] [--http-version S] [--no-host-hdr] [--myaddr S] [--client I/N]
         [--send-buffer N] [--recv-buffer N] [--hog] [--verbose] [--version] [--native]
-Known and not built yet: sessions (--wsess, --wsesslog, --wsesspage), --wlog, --wset, other
---periods, --burst-length, --ssl, --servers, --runtime, --print-reply and the rest of httperf 0.9.
+Known and not built yet: --wsesslog, --wsesspage, --session-cookies, --servers, --print-reply and
+the rest of httperf 0.9.
 ";
 
 impl Default for Options {
@@ -105,7 +165,19 @@ impl Default for Options {
             num_conns: 1,
             num_calls: 1,
             rate: 0.0,
+            period: None,
+            burst_length: 1,
+            runtime: None,
+            wset: None,
+            wlog: None,
+            wsess: None,
+            print_request: None,
+            ssl: false,
+            ssl_ciphers: None,
+            ssl_certificate: None,
+            ssl_key: None,
             timeout: None,
+            think_timeout: 0.0,
             max_connections: None,
             send_buffer: 4_096,
             recv_buffer: 16_384,
@@ -119,7 +191,7 @@ impl Default for Options {
 
 /// Reads the words behind `httperf`.
 pub fn parse(words: &[String]) -> Result<Asked, Refusal> {
-    let mut options = Options::default();
+    let (mut options, mut has_port) = (Options::default(), false);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let (name, value) = match &**word {
@@ -141,8 +213,13 @@ pub fn parse(words: &[String]) -> Result<Asked, Refusal> {
         match name {
             "help" => return Ok(Asked::Help),
             "version" => return Ok(Asked::Version),
-            _ => options.take(name, value)?,
+            "port" => has_port = true,
+            _ => {}
         }
+        options.take(name, value)?;
+    }
+    if options.ssl && !has_port {
+        options.port = PORT_OF_HTTPS;
     }
     Ok(Asked::Run(Box::new(options)))
 }
@@ -199,32 +276,44 @@ impl Options {
             "send-buffer" => self.send_buffer = number("send buffer size", value)?,
             "recv-buffer" => self.recv_buffer = number("receive buffer size", value)?,
             "timeout" => self.timeout = Some(number("connection timeout", value)?),
-            "rate" => self.rate = number::<f64>("request rate", value)?.max(0.0),
-            "period" => self.take_period(value)?,
+            "think-timeout" => self.think_timeout = number("think timeout", value)?,
+            "rate" => {
+                self.rate = number::<f64>("request rate", value)?.max(0.0);
+                self.period = None;
+            }
+            "period" => (self.rate, self.period) = period::read(value)?,
             "client" => self.client = client(value)?,
-            "burst-length" | "print-reply" | "print-request" if value == "1" => {}
+            "burst-length" => self.burst_length = number("burst-length", value)?,
+            "runtime" => self.runtime = Some(number("runtime", value)?),
+            _ => self.take_more(name, value)?,
+        }
+        Ok(())
+    }
+
+    /// Options of TLS, lists and sessions.
+    fn take_more(&mut self, name: &'static str, value: &str) -> Result<(), Refusal> {
+        let text = || Some(value.to_owned());
+        match name {
+            "wset" => self.wset = Some(wset(value)?),
+            "wlog" => self.wlog = Some(wlog(value)?),
+            "wsess" => self.wsess = Some(wsess(value)?),
+            "print-request" => self.print_request = Some(part("print-request", value)?),
+            "ssl" => self.ssl = true,
+            "ssl-ciphers" => self.ssl_ciphers = text(),
+            "ssl-certificate" => self.ssl_certificate = text(),
+            "ssl-key" => self.ssl_key = text(),
             _ if WITHOUT_EFFECT.contains(&name) => {}
             _ => self.missing.push(name),
         }
         Ok(())
     }
 
-    /// `d0.1` or `0.1`: so many seconds from one connection to the next.
-    fn take_period(&mut self, value: &str) -> Result<(), Refusal> {
-        if value.starts_with(['u', 'U', 'e', 'E', 'v', 'V']) {
-            self.missing.push("period of that kind");
-            return Ok(());
-        }
-        let period: f64 = number("mean interarrival time", value.trim_start_matches(['d', 'D']))?;
-        self.rate = if period > 0.0 { 1.0 / period } else { 0.0 };
-        Ok(())
-    }
-
     /// Of each request; there is none without end.
     #[must_use]
     pub fn timeout(&self) -> Duration {
-        let seconds = self.timeout.filter(|seconds| *seconds > 0.0 && *seconds < 1e7);
-        seconds.map_or(TIMEOUT_NONE, Duration::from_secs_f64)
+        let seconds = self.timeout.filter(|seconds| *seconds > 0.0);
+        let seconds = seconds.map(|seconds| seconds + self.think_timeout.max(0.0));
+        seconds.filter(|seconds| *seconds < 1e7).map_or(TIMEOUT_NONE, Duration::from_secs_f64)
     }
 }
 
@@ -240,13 +329,47 @@ fn client(value: &str) -> Result<(u32, u32), Refusal> {
     parts.filter(|(id, of)| id < of).ok_or_else(|| illegal("client", value))
 }
 
-/// The bytes of each request.
+fn wset(value: &str) -> Result<Wset, Refusal> {
+    let wrong = || illegal("--wset", value);
+    let (pages, step) = value.split_once(',').ok_or_else(wrong)?;
+    let pages = pages.parse().ok().filter(|pages| *pages > 0).ok_or_else(wrong)?;
+    let step = step.parse().ok().filter(|step| (0.0..=1e9).contains(step)).ok_or_else(wrong)?;
+    Ok(Wset { pages, step })
+}
+
+fn wlog(value: &str) -> Result<Wlog, Refusal> {
+    let (wraps, file) = value.split_once(',').ok_or_else(|| illegal("--wlog", value))?;
+    Ok(Wlog { wraps: wraps.starts_with(['y', 'Y']), file: file.to_owned() })
+}
+
+fn wsess(value: &str) -> Result<Wsess, Refusal> {
+    let wrong = || illegal("--wsess", value);
+    let parts: Vec<&str> = value.split(',').collect();
+    let [sessions, calls, think_s] = parts[..] else { return Err(wrong()) };
+    let think_s = think_s.parse().ok().filter(|s| (0.0..=1e6).contains(s)).ok_or_else(wrong)?;
+    let count = |text: &str| text.parse().map_err(|_| wrong());
+    Ok(Wsess { sessions: count(sessions)?, calls: count(calls)?, think_s })
+}
+
+fn part(name: &str, value: &str) -> Result<Printed, Refusal> {
+    match value.bytes().next() {
+        None => Ok(Printed::All),
+        Some(b'h' | b'H') => Ok(Printed::Header),
+        Some(b'b' | b'B') => Ok(Printed::Body),
+        Some(_) => Err(illegal(&format!("--{name}"), value)),
+    }
+}
+
+/// The bytes of each request, where all are the same.
 #[must_use]
 pub fn request(options: &Options) -> Vec<u8> {
+    request_of(options, &options.uri)
+}
+
+fn request_of(options: &Options, uri: &str) -> Vec<u8> {
     let method = options.method.as_deref().unwrap_or("GET");
     let (major, minor) = options.http_version;
-    let mut head =
-        format!("{method} {} HTTP/{major}.{minor}\r\nUser-Agent: {USER_AGENT}\r\n", options.uri);
+    let mut head = format!("{method} {uri} HTTP/{major}.{minor}\r\nUser-Agent: {USER_AGENT}\r\n");
     if !options.no_host {
         let host = options.server_name.as_ref().unwrap_or(&options.server);
         head += &format!("Host: {host}\r\n");
@@ -263,38 +386,50 @@ pub fn request(options: &Options) -> Vec<u8> {
 /// The command line as httperf repeats it.
 #[must_use]
 pub fn echo(options: &Options) -> String {
+    use crate::number::general;
+    let seconds = |seconds: f64| (seconds > 0.0).then(|| general(seconds));
+    let text = |text: &Option<String>| text.clone();
+    let (major, minor) = options.http_version;
+    let is_sessions = options.wsess.is_some();
+    let words = [
+        ("print-request", options.print_request.map(|part| part.words().to_owned())),
+        ("think-timeout=", seconds(options.think_timeout)),
+        ("timeout=", options.timeout.and_then(seconds)),
+        ("client=", Some(format!("{}/{}", options.client.0, options.client.1))),
+        ("server=", Some(options.server.clone())),
+        ("server_name=", text(&options.server_name)),
+        ("port=", Some(options.port.to_string())),
+        ("uri=", Some(options.uri.clone())),
+        ("http-version=", (options.http_version != (1, 1)).then(|| format!("{major}.{minor}"))),
+        ("max-connections=", options.max_connections.map(|most| most.to_string())),
+        ("", period::echo(options)),
+        ("send-buffer=", Some(options.send_buffer.to_string())),
+        ("recv-buffer=", Some(options.recv_buffer.to_string())),
+        ("ssl", options.ssl.then(String::new)),
+        ("ssl-ciphers=", text(&options.ssl_ciphers)),
+        ("add-header=", options.add_header.as_ref().map(|header| format!("'{header}'"))),
+        ("method=", text(&options.method)),
+        ("wsess=", options.wsess.map(|w| format!("{},{},{:.3}", w.sessions, w.calls, w.think_s))),
+        ("num-conns=", (!is_sessions).then(|| options.num_conns.to_string())),
+        ("num-calls=", (!is_sessions).then(|| options.num_calls.to_string())),
+        ("burst-length=", (options.burst_length > 1).then(|| options.burst_length.to_string())),
+        ("wset=", options.wset.map(|wset| format!("{},{:.3}", wset.pages, wset.step))),
+    ];
     let mut line = "httperf".to_owned();
-    let mut put = |word: String| line += &format!(" --{word}");
-    if let Some(timeout) = options.timeout.filter(|seconds| *seconds > 0.0) {
-        put(format!("timeout={}", crate::number::general(timeout)));
+    for (name, value) in words.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
+        line += &format!(" --{name}{value}");
     }
-    put(format!("client={}/{}", options.client.0, options.client.1));
-    put(format!("server={}", options.server));
-    if let Some(name) = &options.server_name {
-        put(format!("server_name={name}"));
-    }
-    put(format!("port={}", options.port));
-    put(format!("uri={}", options.uri));
-    if options.http_version != (1, 1) {
-        put(format!("http-version={}.{}", options.http_version.0, options.http_version.1));
-    }
-    if let Some(most) = options.max_connections {
-        put(format!("max-connections={most}"));
-    }
-    if options.rate > 0.0 {
-        put(format!("rate={}", crate::number::general(options.rate)));
-    }
-    put(format!("send-buffer={}", options.send_buffer));
-    put(format!("recv-buffer={}", options.recv_buffer));
-    if let Some(header) = &options.add_header {
-        put(format!("add-header='{header}'"));
-    }
-    if let Some(method) = &options.method {
-        put(format!("method={method}"));
-    }
-    put(format!("num-conns={}", options.num_conns));
-    put(format!("num-calls={}", options.num_calls));
     line + "\n"
+}
+
+impl Printed {
+    fn words(self) -> &'static str {
+        match self {
+            Self::All => "",
+            Self::Header => "=header",
+            Self::Body => "=body",
+        }
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,14 @@ pub mod httperf;
 mod number;
 mod spans;
 
+pub use ab::suites;
 pub use number::WallClock;
+
+/// What a proxy is asked for a way to a server that speaks TLS, with these lines besides.
+#[must_use]
+pub fn tunnel(host: &str, port: u16, lines: &str) -> Vec<u8> {
+    format!("CONNECT {host}:{port} HTTP/1.0\r\nHost: {host}:{port}\r\n{lines}\r\n").into_bytes()
+}
 
 /// Why a command line is not run: what the old tool would say, and its exit status.
 #[derive(Clone, Debug, PartialEq, Eq)]

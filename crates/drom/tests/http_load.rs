@@ -90,14 +90,6 @@ fn what_is_missing_is_said() {
         assert_eq!(output.status.code(), Some(1), "{line}");
         stderr(&output)
     };
-    let two = "http://127.0.0.1/a\nhttp://127.0.0.1/b\n";
-    let missing = |what: &str| format!("http_load: {what} is not built yet\n");
-    assert_eq!(refused("-p 1 -f 1", two), missing("a file with several URLs"));
-    assert_eq!(refused("-p 1 -f 1", "https://127.0.0.1/"), missing("https"));
-    for flag in ["-throttle", "-checksum"] {
-        assert_eq!(refused(&format!("-p 1 -f 1 {flag}"), "http://127.0.0.1/"), missing(flag));
-    }
-    assert_eq!(refused("-r 1 -j -f 1", "http://127.0.0.1/"), missing("-jitter"));
     assert!(refused("-p 1", "http://127.0.0.1/").starts_with("usage:  http_load "));
     assert!(refused("-p 1 -f 1", "http://127.0.0.1:1/").contains("refused the connection"));
 }

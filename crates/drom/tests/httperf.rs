@@ -88,10 +88,11 @@ fn a_rate_starts_connections_by_the_clock() {
 #[test]
 fn what_is_missing_is_said() {
     for (line, what) in [
-        ("--wsess=10,5,1", "--wsess is not built yet"),
-        ("--ssl", "--ssl is not built yet"),
-        ("--period=e0.1", "--period of that kind is not built yet"),
-        ("--rate=5 --num-calls=2", "--rate with --num-calls above 1 is not built yet"),
+        ("--wsesslog=10,5,f", "--wsesslog is not built yet"),
+        ("--wsess=9,9,1 --burst-length=3", "--burst-length above 2 in sessions is not built yet"),
+        ("--rate=5 --num-calls=9 --burst=3", "--burst-length with a rate is not built yet"),
+        ("--ssl --ssl-ciphers=RC4-MD5", "--ssl-ciphers=RC4-MD5: none is spoken here"),
+        ("--period=v1,2", "illegal interarrival time v1,2"),
         ("--num-conns=x", "illegal number of connections x"),
         ("--num-calls=0", "at least one connection with one call is needed"),
     ] {

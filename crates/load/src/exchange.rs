@@ -11,6 +11,8 @@ pub struct Exchange {
     pub planned_ns: u64,
     /// When it began, a connect for it included.
     pub begun_ns: u64,
+    /// When its connection was made, before any TLS on it.
+    pub connected_ns: u64,
     /// When its connection was ready; before `begun_ns` for a connection that was there already.
     pub ready_ns: u64,
     /// Just before its first byte was written; for pipelined requests, those written together.
@@ -22,12 +24,16 @@ pub struct Exchange {
     /// Of the answer so far: all bytes, and those of its body without the transfer coding.
     pub wire_bytes: u64,
     pub body_bytes: u64,
+    /// [`crate::body_hash`], where `Plan::sums_bodies` asks for it.
+    pub body_hash: u64,
     /// Of its answer; 0 before that has come.
     pub status: u16,
     /// In HTTP/2: its stream, and the length that was told.
     pub stream: u32,
     /// Whose it is, where users of a scenario ask.
     pub user: u32,
+    /// Which row of the list it was, where a scenario takes its requests from one.
+    pub row: u32,
     pub length: Option<u64>,
 }
 
@@ -36,14 +42,17 @@ impl Exchange {
         Self {
             planned_ns,
             begun_ns: now_ns,
+            connected_ns: 0,
             ready_ns: 0,
             written_ns: now_ns,
             sent_ns: now_ns,
             first_byte_ns: 0,
             wire_bytes: 0,
             body_bytes: 0,
+            body_hash: 0,
             stream: 0,
             user: 0,
+            row: 0,
             status: 0,
             length: None,
         }

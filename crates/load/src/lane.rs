@@ -311,7 +311,8 @@ impl<'a, W: World> Lane<'a, W> {
             self.fail(connection, ErrorKind::BadBody);
             return false;
         }
-        let Some(exchange) = connection.flights.remove(at) else { return false };
+        let Some(mut exchange) = connection.flights.remove(at) else { return false };
+        exchange.body_hash = self.sum(connection);
         self.in_flight -= 1;
         // A server may answer before it has read the whole request: the rest would be taken for
         // the next one.
@@ -373,6 +374,11 @@ impl<'a, W: World> Lane<'a, W> {
         }
     }
 
+    /// Of the body so far, where it is asked for.
+    fn sum(&self, connection: &mut Connection<W::Stream>) -> u64 {
+        if self.plan.sums_bodies { connection.body.take().1 } else { 0 }
+    }
+
     /// Error pages differ from the page: they are counted by their status.
     fn body_is_expected(&mut self, connection: &mut Connection<W::Stream>, piece: &[u8]) -> bool {
         let Some(expected) = self.plan.expect_body else { return true };
@@ -413,7 +419,8 @@ impl<'a, W: World> Lane<'a, W> {
         kind: ErrorKind,
         kept: bool,
     ) {
-        let Some(exchange) = connection.flights.remove(at) else { return };
+        let Some(mut exchange) = connection.flights.remove(at) else { return };
+        exchange.body_hash = self.sum(connection);
         self.in_flight -= 1;
         self.tally.failed(kind, &exchange, self.now_ns);
         if let Some(users) = &mut self.users {

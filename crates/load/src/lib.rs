@@ -37,6 +37,7 @@ mod tally;
 pub mod threshold;
 mod timeline;
 mod tls;
+mod tunnel;
 mod url;
 mod users;
 mod verdict;

@@ -34,6 +34,8 @@ pub struct Target {
     pub host: String,
     /// Path and query as they stand in the request line.
     pub path: String,
+    /// What a proxy that listens there is asked, for a way to the server, before TLS begins.
+    pub tunnel: Option<Vec<u8>>,
     /// How long the resolver took, where it was asked.
     pub lookup: Option<Duration>,
 }
@@ -43,7 +45,8 @@ impl Target {
     #[must_use]
     pub fn at(address: SocketAddr, path: &str) -> Self {
         let host = address.to_string();
-        Self { address: address.into(), secure: false, host, path: path.to_owned(), lookup: None }
+        let (address, path) = (address.into(), path.to_owned());
+        Self { address, secure: false, host, path, tunnel: None, lookup: None }
     }
 
     /// The host without its port: the name in a certificate.
@@ -166,6 +169,10 @@ pub struct Scene {
     pub finishes_rounds: bool,
     /// Each way through the scenario in its turn, every judgement kept: a test, not a load.
     pub is_test: bool,
+    /// Connections are made for requests, not ahead of them.
+    pub connects_late: bool,
+    /// Row by row of the scenario's list: sent as they are, in place of what the scenario writes.
+    pub raw_requests: Vec<Vec<u8>>,
 }
 
 /// Without a pace a closed loop: every connection sends its next request when the answer to the
@@ -205,6 +212,8 @@ pub struct Plan {
     pub throttle: Option<u64>,
     /// When given, every body must be like this, else the answer is `BadBody`.
     pub expect_body: Option<ExpectedBody>,
+    /// Records tell of each body's hash.
+    pub sums_bodies: bool,
     /// Of so many requests each thread keeps a record.
     pub records_max: usize,
     /// Sent as it is, in place of what method, headers and body make; the method still says whether
@@ -243,6 +252,7 @@ impl Plan {
             first_byte_timeout: None,
             throttle: None,
             expect_body: None,
+            sums_bodies: false,
             records_max: 0,
             raw_request: None,
             ends_with: None,
@@ -254,6 +264,11 @@ impl Plan {
     pub(crate) fn timeouts(&self) -> impl Iterator<Item = Duration> {
         let parts = self.connect_timeout.into_iter().chain(self.first_byte_timeout);
         parts.chain([self.timeout])
+    }
+
+    /// Somebody wants to see every body.
+    pub(crate) fn looks_at_bodies(&self) -> bool {
+        self.expect_body.is_some() || self.sums_bodies
     }
 
     /// Connections that get a request at all: never more than there are requests.
@@ -287,7 +302,7 @@ impl Plan {
             "at least one request at a time is needed"
         } else if self.depth > 1 && !self.keepalive {
             "requests cannot be pipelined on connections that carry one each"
-        } else if self.version == Version::Http2 && self.expect_body.is_some() {
+        } else if self.version == Version::Http2 && self.looks_at_bodies() {
             "bodies of HTTP/2 answers cannot be compared yet"
         } else if self.version == Version::Http2 && !self.keepalive {
             "HTTP/2 has no connection for each request; use answers-per-connection"

@@ -68,7 +68,7 @@ pub fn run(
     let request = request::bytes(plan)?;
     let routes = lane::routes(plan, &request)?;
     let connections = plan.connections_used();
-    let places = u64::from(connections) * routes.len() as u64;
+    let places = sockets(plan, routes.len());
     ensure_descriptors(descriptors(places))?;
     check_ports(plan)?;
     let limits = Limits::before(plan, places);
@@ -119,6 +119,12 @@ pub fn run(
 }
 
 type Handle<'scope> = ScopedJoinHandle<'scope, Result<Report, Error>>;
+
+/// The most that are open at once: a user keeps one to every server, or has one for each request.
+fn sockets(plan: &Plan, routes: usize) -> u64 {
+    let each = if plan.keepalive { routes as u64 } else { 1 };
+    u64::from(plan.connections_used()) * each
+}
 
 /// Whether the system allows so many connections at once; nothing is opened for it.
 pub fn check_connections(connections: u32) -> Result<(), Error> {

@@ -20,7 +20,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
 
-use crate::{error::Error, socket::Transport};
+use crate::{error::Error, socket::Transport, tunnel::Tunnel};
 
 /// Whom to trust and how to show oneself.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +37,8 @@ pub struct Trust {
     pub no_sni: bool,
     /// Speak this version and no other.
     pub only: Option<TlsVersion>,
+    /// Of TLS 1.2 these cipher suites and no others, by rustls's names.
+    pub suites: Option<Vec<String>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +77,7 @@ pub struct TlsFacts {
 pub struct Security {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
+    tunnel: Option<Arc<[u8]>>,
 }
 
 impl Trust {
@@ -82,7 +85,7 @@ impl Trust {
     pub fn security(&self, host: &str, protocols: &[&str]) -> Result<Security, Error> {
         let bad_name = |_| Error::TlsName { host: host.to_owned() };
         let name = ServerName::try_from(host.to_owned()).map_err(bad_name)?;
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(self.provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(TlsVersion::of(self.only))
             .map_err(|error| Error::Tls { reason: error.to_string() })?;
@@ -98,7 +101,18 @@ impl Trust {
         config.enable_sni = !self.no_sni;
         config.resumption =
             if self.resume { Resumption::default() } else { Resumption::disabled() };
-        Ok(Security { config: Arc::new(config), name })
+        Ok(Security { config: Arc::new(config), name, tunnel: None })
+    }
+
+    fn provider(&self) -> CryptoProvider {
+        let mut provider = ring::default_provider();
+        if let Some(names) = &self.suites {
+            provider.cipher_suites.retain(|suite| {
+                let is_named = |name: &String| suite.suite().as_str() == Some(name);
+                suite.version() == &rustls::version::TLS13 || names.iter().any(is_named)
+            });
+        }
+        provider
     }
 
     fn judge(&self, provider: Arc<CryptoProvider>) -> Result<Judge, Error> {
@@ -120,6 +134,12 @@ impl Trust {
 }
 
 impl Security {
+    /// Of connections to a proxy, which is asked this for a way to the server.
+    #[must_use]
+    pub fn through(self, asked: Option<&[u8]>) -> Self {
+        Self { tunnel: asked.map(Arc::from), ..self }
+    }
+
     /// A connection before its handshake, for those who move its records themselves.
     pub fn connection(&self) -> Result<ClientConnection, Error> {
         let session = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
@@ -152,12 +172,15 @@ pub struct TlsStream<S> {
     session: Box<ClientConnection>,
     /// What was asked for.
     config: Arc<ClientConfig>,
+    /// The way through a proxy, until it is there.
+    tunnel: Option<Tunnel>,
 }
 
 impl<S: Read + Write> TlsStream<S> {
     pub fn new(socket: S, security: &Security) -> io::Result<Self> {
         let session = Box::new(security.connection().map_err(io::Error::other)?);
-        Ok(Self { socket, session, config: Arc::clone(&security.config) })
+        let tunnel = security.tunnel.clone().map(Tunnel::new);
+        Ok(Self { socket, session, config: Arc::clone(&security.config), tunnel })
     }
 
     /// Reads records until there are none; whether the peer may still send.
@@ -174,6 +197,12 @@ impl<S: Read + Write> TlsStream<S> {
 
 impl<S: Read + Write> Transport for TlsStream<S> {
     fn settle(&mut self) -> io::Result<bool> {
+        if let Some(tunnel) = &mut self.tunnel {
+            if !tunnel.dig(&mut self.socket)? {
+                return Ok(false);
+            }
+            self.tunnel = None;
+        }
         while self.session.is_handshaking() {
             self.push()?;
             match self.pull() {

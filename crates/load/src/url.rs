@@ -87,7 +87,7 @@ impl<'a> Parts<'a> {
 
     fn target(self, address: Address) -> Target {
         let Self { secure, authority, path, .. } = self;
-        Target { address, secure, host: authority.to_owned(), path, lookup: None }
+        Target { address, secure, host: authority.to_owned(), path, tunnel: None, lookup: None }
     }
 }
 

@@ -38,7 +38,15 @@ fn of(scenario: Scenario) -> Scene {
     let address = "127.0.0.1:80".parse().expect("an address");
     let targets = scenario.origins().iter().map(|_| Target::at(address, "/")).collect();
     let scenario = Arc::new(scenario);
-    Scene { scenario, targets, seed: 7, finishes_rounds: false, is_test: false }
+    Scene {
+        scenario,
+        targets,
+        seed: 7,
+        finishes_rounds: false,
+        is_test: false,
+        connects_late: false,
+        raw_requests: Vec::new(),
+    }
 }
 
 fn load(users: u32, stop: Stop, text: &str) -> Plan {

@@ -151,7 +151,15 @@ fn users(server: &Server, connections: u32, depth: u32, rounds: u64) -> Plan {
     let plan = plan(server, connections, depth, rounds);
     let targets = vec![plan.target.clone()];
     let scenario = Arc::new(scenario);
-    let scene = Scene { scenario, targets, seed: 1, finishes_rounds: false, is_test: false };
+    let scene = Scene {
+        scenario,
+        targets,
+        seed: 1,
+        finishes_rounds: false,
+        is_test: false,
+        connects_late: false,
+        raw_requests: Vec::new(),
+    };
     Plan { scene: Some(scene), ..plan }
 }
 

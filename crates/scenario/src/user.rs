@@ -295,6 +295,7 @@ impl User {
             self.own.sequence = share.next_in_sequence();
         }
         share.request.begin(number, step.wants);
+        share.request.row = step.takes.first().map_or(0, |feeder| self.own.rows[*feeder] as u32);
         let now_s = share.unix_s(now_ns);
         match self.own.build(scenario, share, step, &mut self.went, (&self.jar, now_s)) {
             Ok(()) => {

@@ -17,8 +17,8 @@ pub fn request(options: &Options, body: &[u8]) -> Vec<u8> {
 
 fn head(options: &Options, body_bytes: usize) -> String {
     let url = &options.url;
-    // A proxy is told the whole URL, as it was written.
-    let path = if options.proxy.is_some() { &url.full } else { &url.path };
+    // A proxy is told the whole URL, as it was written; for what is secured it only makes a way.
+    let path = if options.proxy.is_some() && !url.tls { &url.full } else { &url.path };
     let mut head = format!("{} {path} HTTP/1.0\r\n", options.method);
     if options.keepalive {
         head += "Connection: Keep-Alive\r\n";
@@ -26,7 +26,7 @@ fn head(options: &Options, body_bytes: usize) -> String {
     if let Some(cookie) = &options.cookie {
         head += &format!("Cookie: {cookie}\r\n");
     }
-    head += &options.credentials;
+    head += &credentials(options, |line| !options.is_tunnelled() || !is_for_proxy(line));
     if options.body.is_some() {
         let kind = options.content_type.as_deref().unwrap_or(CONTENT_TYPE);
         head += &format!("Content-length: {body_bytes}\r\nContent-type: {kind}\r\n");
@@ -41,6 +41,21 @@ fn head(options: &Options, body_bytes: usize) -> String {
         }
     }
     head + "\r\n"
+}
+
+/// What the proxy of an https URL is asked, for a way to the server.
+#[must_use]
+pub fn tunnel(options: &Options) -> Vec<u8> {
+    let url = &options.url;
+    crate::tunnel(&url.host, url.port, &credentials(options, is_for_proxy))
+}
+
+fn credentials(options: &Options, is_wanted: impl Fn(&str) -> bool) -> String {
+    options.credentials.split_inclusive('\n').filter(|line| is_wanted(line)).collect()
+}
+
+fn is_for_proxy(line: &str) -> bool {
+    line.starts_with("Proxy-Authorization:")
 }
 
 fn has(options: &Options, name: &str) -> bool {
@@ -91,6 +106,18 @@ mod tests {
         let put = sent("-k -u f -T t/t a/", "a=b\n");
         assert!(put.starts_with("PUT / HTTP/1.0\r\nConnection: Keep-Alive\r\nContent-length: 4"));
         assert!(put.contains("\r\nContent-type: t/t\r\n") && put.ends_with("\r\n\r\na=b\n"));
+    }
+
+    #[test]
+    fn a_proxy_makes_a_way_for_https() {
+        let line = "-X p:81 -P me:it -A you:that https://a/x";
+        let asked = String::from_utf8(tunnel(&options(line))).expect("text");
+        let wanted = "CONNECT a:443 HTTP/1.0\r\nHost: a:443\r\nProxy-Authorization: Basic ";
+        assert!(asked.starts_with(wanted) && asked.ends_with("\r\n\r\n"), "{asked}");
+        assert!(!asked.contains("\r\nAuthorization:"), "{asked}");
+        let sent = sent(line, "");
+        assert!(sent.starts_with("GET /x HTTP/1.0\r\nAuthorization: Basic "), "{sent}");
+        assert!(!sent.contains("Proxy-"), "{sent}");
     }
 
     #[test]

@@ -27,6 +27,30 @@ pub fn version(word: &str) -> Result<Option<TlsVersion>, &str> {
     }
 }
 
+/// Those of TLS 1.2 that the engine speaks.
+const SUITES: [&str; 6] = [
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+];
+
+/// What `-Z` names of those, and the words that name none of them: older ciphers, OpenSSL's sets
+/// and signs. TLS 1.3 has its own, for which `-Z` never spoke.
+#[must_use]
+pub fn suites(list: &str) -> (Vec<String>, Vec<&str>) {
+    let (mut found, mut others) = (Vec::new(), Vec::new());
+    for word in list.split([':', ',', ' ']).filter(|word| !word.is_empty()) {
+        match SUITES.iter().find(|suite| openssl_name(suite) == word) {
+            Some(suite) => found.push((*suite).to_owned()),
+            None => others.push(word),
+        }
+    }
+    (found, others)
+}
+
 impl Secured {
     #[must_use]
     pub fn of(options: &Options, facts: &TlsFacts) -> Self {
@@ -131,6 +155,15 @@ fn take(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::{super::tests::options, *};
+
+    #[test]
+    fn ciphers_are_found_by_openssls_names() {
+        let (found, others) = suites("ECDHE-RSA-AES128-GCM-SHA256:RC4-MD5:!aNULL");
+        assert_eq!(found, ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]);
+        assert_eq!(others, ["RC4-MD5", "!aNULL"]);
+        let names = SUITES.map(openssl_name).join(":");
+        assert_eq!(suites(&names), (SUITES.map(str::to_owned).to_vec(), Vec::new()), "{names}");
+    }
 
     #[test]
     fn suites_have_openssls_names() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use drom_load::{ErrorKind, Record};
 
-use super::{End, Options};
+use super::{End, Options, Url};
 use crate::{
     number::general,
     spans::{most_at_once, whole_s},
@@ -21,7 +21,9 @@ pub struct Figures {
     pub connect_ms: Option<[f64; 3]>,
     pub first_response_ms: Option<[f64; 3]>,
     pub timeouts: u64,
-    /// Fetches that brought another number of bytes than the first.
+    /// Fetches that brought something else than the first one of the same URL: other sums where
+    /// those are asked for, else another number of bytes.
+    pub bad_sums: u64,
     pub bad_bytes: u64,
     pub statuses: BTreeMap<u16, u64>,
 }
@@ -44,8 +46,7 @@ impl Figures {
             End::Seconds(seconds) => seconds as f64,
             End::Fetches(_) => whole_s(&done) + interval_ns as f64 / 1e9,
         };
-        let bytes = |record: &Record| record.exchange.body_bytes;
-        let first = done.first().map_or(0, bytes);
+        let bad = wrong_ones(options, &done).filter(|is_wrong| *is_wrong).count() as u64;
         let mut statuses = BTreeMap::new();
         for record in done.iter().filter(|record| record.status > 0) {
             *statuses.entry(record.status).or_default() += 1;
@@ -53,12 +54,13 @@ impl Figures {
         Self {
             fetches: done.len() as u64,
             most_at_once: most_at_once(records),
-            bytes: done.iter().map(bytes).sum(),
+            bytes: done.iter().map(|record| record.exchange.body_bytes).sum(),
             seconds,
             connect_ms: spread(done.iter().filter_map(connect_us)),
             first_response_ms: spread(done.iter().filter_map(first_response_us)),
             timeouts: count(&done, |record| record.error == Some(ErrorKind::Timeout)),
-            bad_bytes: count(&done, |record| bytes(record) != first),
+            bad_sums: if options.checksum { bad } else { 0 },
+            bad_bytes: if options.checksum { 0 } else { bad },
             statuses,
         }
     }
@@ -68,17 +70,29 @@ fn count(records: &[Record], is_one: impl Fn(&Record) -> bool) -> u64 {
     records.iter().filter(|record| is_one(record)).count() as u64
 }
 
-/// From the connect to the request's first byte; none for connections that never were.
+/// Of each, whether it is another than the first one of the same URL.
+fn wrong_ones(options: &Options, records: &[Record]) -> impl Iterator<Item = bool> {
+    let mut firsts = BTreeMap::new();
+    let is_wrong = move |record: &Record| {
+        let exchange = record.exchange;
+        let own = if options.checksum { exchange.body_hash } else { exchange.body_bytes };
+        *firsts.entry(exchange.row).or_insert(own) != own
+    };
+    records.iter().map(is_wrong)
+}
+
+/// Without a TLS handshake, which is a part of the wait for the answer; none for connections that
+/// never were.
 fn connect_us(record: &Record) -> Option<u64> {
     let exchange = record.exchange;
     let is_connected = exchange.ready_ns > 0;
-    is_connected.then(|| exchange.written_ns.saturating_sub(exchange.begun_ns) / 1_000)
+    is_connected.then(|| exchange.connected_ns.saturating_sub(exchange.begun_ns) / 1_000)
 }
 
 fn first_response_us(record: &Record) -> Option<u64> {
     let exchange = record.exchange;
     let is_answered = exchange.first_byte_ns > 0;
-    is_answered.then(|| exchange.first_byte_ns.saturating_sub(exchange.written_ns) / 1_000)
+    is_answered.then(|| exchange.first_byte_ns.saturating_sub(exchange.connected_ns) / 1_000)
 }
 
 fn spread(us: impl Iterator<Item = u64>) -> Option<[f64; 3]> {
@@ -110,7 +124,12 @@ pub fn report(figures: &Figures) -> String {
         let (mean, max, min) = (general(mean), general(max), general(min));
         text += &format!("msecs/{name}: {mean} mean, {max} max, {min} min\n");
     }
-    for (number, what) in [(figures.timeouts, "timeouts"), (figures.bad_bytes, "bad byte counts")] {
+    let bad = [
+        (figures.timeouts, "timeouts"),
+        (figures.bad_sums, "bad checksums"),
+        (figures.bad_bytes, "bad byte counts"),
+    ];
+    for (number, what) in bad {
         if number > 0 {
             text += &format!("{number} {what}\n");
         }
@@ -122,15 +141,16 @@ pub fn report(figures: &Figures) -> String {
 
 /// What http_load says of single fetches while it runs.
 #[must_use]
-pub fn complaints(url: &str, records: &[Record]) -> String {
-    let first = records.first().map_or(0, |record| record.exchange.body_bytes);
+pub fn complaints(options: &Options, urls: &[Url], records: &[Record]) -> String {
+    let what = if options.checksum { "checksum" } else { "byte count" };
     let mut text = String::new();
-    for record in records {
+    for (record, is_wrong) in records.iter().zip(wrong_ones(options, records)) {
+        let url = urls.get(record.exchange.row as usize).map_or("", |url| &url.full);
         if record.error == Some(ErrorKind::Timeout) {
             text += &format!("{url}: timed out\n");
         }
-        if record.exchange.body_bytes != first {
-            text += &format!("{url}: byte count wrong\n");
+        if is_wrong {
+            text += &format!("{url}: {what} wrong\n");
         }
     }
     text

@@ -90,6 +90,7 @@ fn a_request_has_a_host_without_port() {
 fn record(at: u64, [written, first, ended]: [u64; 3], body_bytes: u64) -> Record {
     let ns = |ms: u64| 1_000_000_000 + ms * 1_000_000;
     let exchange = Exchange {
+        connected_ns: ns(at + written),
         ready_ns: ns(at + written),
         written_ns: ns(at + written),
         first_byte_ns: ns(at + first),
@@ -137,10 +138,54 @@ HTTP response codes:
   code 404 -- 1
 ";
     assert_eq!(report(&figures), wanted);
+    let url = urls("f", "http://u").expect("good");
     assert_eq!(
-        complaints("u", &four()),
-        "u: byte count wrong\nu: timed out\nu: byte count wrong\n"
+        complaints(&options("-p 2 -f 4 u"), &url, &four()),
+        "http://u: byte count wrong\nhttp://u: timed out\nhttp://u: byte count wrong\n"
     );
+}
+
+#[test]
+fn each_url_is_compared_with_its_own_first() {
+    let of = |row: u32, body_bytes: u64, body_hash: u64| {
+        let mut record = record(0, [1, 3, 5], body_bytes);
+        (record.exchange.row, record.exchange.body_hash) = (row, body_hash);
+        record
+    };
+    let records = [of(1, 7, 70), of(0, 5, 50), of(1, 7, 71), of(0, 6, 50), of(1, 8, 70)];
+    let urls = urls("f", "http://a\nhttp://b").expect("good");
+    let (sizes, sums) = (options("-p 1 -f 5 u"), options("-p 1 -f 5 -c u"));
+    assert!(report(&Figures::of(&sizes, &records)).contains("\n2 bad byte counts\n"));
+    assert!(report(&Figures::of(&sums, &records)).contains("\n1 bad checksums\nHTTP response"));
+    let sizes = complaints(&sizes, &urls, &records);
+    assert_eq!(sizes, "http://a: byte count wrong\nhttp://b: byte count wrong\n");
+    assert_eq!(complaints(&sums, &urls, &records), "http://b: checksum wrong\n");
+}
+
+#[test]
+fn a_handshake_is_a_part_of_the_wait() {
+    let mut secured = record(0, [4, 6, 9], 10);
+    secured.exchange.connected_ns -= 3_000_000;
+    let text = report(&Figures::of(&options("-p 1 -f 1 u"), &[secured]));
+    assert!(text.contains("msecs/connect: 1 mean") && text.contains("first-response: 5 mean"));
+}
+
+#[test]
+fn jittered_starts_are_some_ten_per_cent_apart() {
+    let starts = options("-r 100 -j -f 2000 u").jittered_ns(7).expect("not too many");
+    assert_eq!((starts.len(), starts[0]), (2_000, 0));
+    let gaps: Vec<u64> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.iter().all(|gap| (9_000_000..=11_000_000).contains(gap)));
+    assert!(gaps.iter().any(|gap| *gap < 9_100_000) && gaps.iter().any(|gap| *gap > 10_900_000));
+    let starts = options("-r 100 -j -s 2 u").jittered_ns(7).expect("not too many");
+    assert!((180..=224).contains(&starts.len()) && starts.iter().all(|ns| *ns < 2_000_000_000));
+    assert!(options("-r 1000 -j -s 10000000 u").jittered_ns(7).is_err());
+}
+
+#[test]
+fn ciphers_are_named_that_cannot_be_had() {
+    assert!(cipher_note("fastsec").contains(" -cipher fastsec (RC4-MD5) cannot be had"));
+    assert!(cipher_note("X").starts_with("http_load: -cipher X cannot be had and"));
 }
 
 #[test]

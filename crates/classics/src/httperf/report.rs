@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use drom_load::{ErrorKind, Record};
 
-use super::Options;
+use super::{Options, Sessions};
 use crate::spans::{most, whole_s};
 
 /// Seconds of a sample.
@@ -47,6 +47,7 @@ pub struct Figures {
     pub statuses: [u64; 5],
     pub cpu: Cpu,
     pub errors: Errors,
+    pub sessions: Option<Sessions>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -77,12 +78,12 @@ struct Life {
 }
 
 impl Figures {
-    /// `burst` is the most connections that began together.
+    /// `request_bytes` is of each row, `burst` the most connections that began together.
     #[must_use]
     pub fn of(
         options: &Options,
         records: &[Record],
-        request_bytes: u64,
+        request_bytes: &[u64],
         burst: u64,
         cpu: Cpu,
     ) -> Self {
@@ -94,24 +95,28 @@ impl Figures {
         let wire: u64 = replied().map(|record| record.exchange.wire_bytes).sum();
         let responses: Vec<f64> = records.iter().filter_map(response_ms).collect();
         let transfers: Vec<f64> = replied().map(transfer_ms).collect();
-        let rates = reply_rates(options, records);
+        let ends: Vec<u64> = replied().map(|record| record.ended_ns).collect();
+        let rates = rates(options, records, &ends);
+        let duration_s = whole_s(records);
+        let sent = || records.iter().filter(|record| record.exchange.ready_ns > 0);
+        let bytes = |record: &Record| request_bytes.get(record.exchange.row as usize);
+        let sessions = options.wsess.map(|w| Sessions::of(options, w.calls, records, duration_s));
         let mut statuses = [0; 5];
         for record in replied() {
             statuses[usize::from(record.status / 100).clamp(1, 5) - 1] += 1;
         }
-        let requests = records.iter().filter(|record| record.exchange.ready_ns > 0).count() as u64;
         Self {
             burst: burst.max(u64::from(lives.len() > 1)),
             connections: lives.len() as u64,
-            requests,
+            requests: sent().count() as u64,
             replies: replied().count() as u64,
-            duration_s: whole_s(records),
+            duration_s,
             most_at_once: most(lives.iter().map(|life| (life.begun_ns, life.ended_ns))),
             lifetimes: Spread::of(&times),
             lifetime_median_ms: binned_median(&times),
             lives: times.len() as u64,
             connect_ms: Spread::of(&connects).mean,
-            request_bytes: requests * request_bytes,
+            request_bytes: sent().filter_map(bytes).sum(),
             reply_rates: Spread::of(&rates),
             samples: rates.len(),
             response_ms: Spread::of(&responses).mean,
@@ -121,6 +126,7 @@ impl Figures {
             statuses,
             cpu,
             errors: Errors::of(records),
+            sessions,
         }
     }
 }
@@ -170,18 +176,18 @@ fn binned_median(times_ms: &[f64]) -> f64 {
     bin.map_or(0.0, |bin| (*bin as f64 + 0.5) * BIN_MS)
 }
 
-/// Replies a second in each sample; the first one is as long as this client's turn says.
-fn reply_rates(options: &Options, records: &[Record]) -> Vec<f64> {
+/// What ended then, a second in each sample; the first one is as long as this client's turn says.
+pub(super) fn rates(options: &Options, records: &[Record], ends_ns: &[u64]) -> Vec<f64> {
     let begun_ns = records.iter().map(|record| record.exchange.begun_ns).min().unwrap_or(0);
-    let at_s = |record: &Record| record.ended_ns.saturating_sub(begun_ns) as f64 / 1e9;
-    let end_s = records.iter().map(at_s).fold(0.0, f64::max);
+    let at_s = |ended_ns: u64| ended_ns.saturating_sub(begun_ns) as f64 / 1e9;
+    let end_s = records.iter().map(|record| at_s(record.ended_ns)).fold(0.0, f64::max);
     let (id, of) = options.client;
     let (mut from_s, mut to_s) = (0.0, f64::from(id + 1) * SAMPLE_S / f64::from(of));
     let mut rates = Vec::new();
     while to_s <= end_s {
-        let is_in = |record: &&Record| (from_s..to_s).contains(&at_s(record)) && record.status > 0;
-        let replies = records.iter().filter(is_in).count();
-        rates.push(replies as f64 / (to_s - from_s));
+        let is_in = |ended_ns: &&u64| (from_s..to_s).contains(&at_s(**ended_ns));
+        let ended = ends_ns.iter().filter(is_in).count();
+        rates.push(ended as f64 / (to_s - from_s));
         (from_s, to_s) = (to_s, to_s + SAMPLE_S);
     }
     rates
@@ -189,7 +195,7 @@ fn reply_rates(options: &Options, records: &[Record]) -> Vec<f64> {
 
 impl Spread {
     /// Zeros without a value; the deviation of a sample, 0 of one value.
-    fn of(values: &[f64]) -> Self {
+    pub(super) fn of(values: &[f64]) -> Self {
         let count = values.len() as f64;
         if values.is_empty() {
             return Self::default();
@@ -243,6 +249,7 @@ pub fn report(figures: &Figures) -> String {
         + &replies(figures)
         + &machine(figures)
         + &errors(figures.errors)
+        + &figures.sessions.as_ref().map_or_else(String::new, Sessions::text)
 }
 
 fn ratio(part: f64, whole: f64) -> f64 {

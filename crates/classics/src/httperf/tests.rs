@@ -60,12 +60,66 @@ fn wrong_ones_end_with_1() {
 #[test]
 fn what_is_not_built_is_kept_by_name() {
     let missing = |line: &str| options(line).missing;
-    assert_eq!(missing("--wsess=10,5,1 --ssl"), ["wsess", "ssl"]);
-    assert_eq!(missing("--period=e0.1"), ["period of that kind"]);
-    assert_eq!(missing("--burst-length=4 --print-reply"), ["burst-length", "print-reply"]);
-    assert!(missing("--burst-length=1").is_empty());
+    assert_eq!(missing("--wsesslog=10,5,f --servers=f"), ["wsesslog", "servers"]);
+    assert_eq!(missing("--burst-length=4 --print-reply"), ["print-reply"]);
     let known = |name: &&&str| NAMES.iter().any(|(known, _)| *known == **name);
     assert_eq!(WITHOUT_EFFECT.iter().filter(known).count(), WITHOUT_EFFECT.len());
+}
+
+#[test]
+fn tls_has_a_port_of_its_own() {
+    assert_eq!(options("--ssl").port, 443);
+    assert_eq!(options("--port=81 --ssl").port, 81);
+    let given = options("--ssl-ciphers=A:B --ssl-cert=c --ssl-key=k --ssl-no-reuse");
+    assert_eq!(given.ssl_ciphers.as_deref(), Some("A:B"));
+    assert_eq!(given.ssl_certificate.zip(given.ssl_key), Some(("c".into(), "k".into())));
+}
+
+/// As httperf 0.9.0 asked for them.
+#[test]
+fn pages_of_a_set_are_httperfs() {
+    let asked = |line: &str| -> Vec<String> {
+        let calls = Calls::of(&options(line), "").expect("more than one request");
+        let text = |request: &Vec<u8>| String::from_utf8_lossy(request).into_owned();
+        let path = |text: String| text.split(' ').nth(1).map(str::to_owned);
+        calls.requests.iter().map(text).filter_map(path).collect()
+    };
+    assert_eq!(
+        asked("--num-conns=3 --num-calls=2 --wset=12,0.5 --uri=/p"),
+        ["/p/0/0.html", "/p/0/1.html", "/p/0/1.html", "/p/0/2.html", "/p/0/2.html", "/p/0/3.html"]
+    );
+    assert_eq!(asked("--num-conns=2 --wset=1000,1"), ["/0/0/1.html", "/0/0/2.html"]);
+    let third = asked("--num-conns=4 --wset=2000,1 --client=1/3");
+    assert_eq!(third, ["/0/0/0/4.html", "/0/0/0/7.html", "/0/0/1/0.html", "/0/0/1/3.html"]);
+}
+
+#[test]
+fn calls_are_as_many_as_asked_for() {
+    let of = |line: &str| {
+        let calls = Calls::of(&options(line), "/a\0/b\0/c\0");
+        calls.map(|calls| (calls.rounds, calls.calls, calls.requests.len()))
+    };
+    assert_eq!(of("--num-conns=9 --num-calls=4"), None);
+    assert_eq!(of("--num-conns=9 --num-calls=4 --rate=5"), Some((9, 4, 1)));
+    assert_eq!(of("--num-conns=9 --wlog=y,f"), Some((9, 1, 3)));
+    assert_eq!(of("--num-conns=9 --num-calls=2 --wlog=n,f"), Some((2, 2, 3)));
+    assert_eq!(of("--wsess=5,7,0.5"), Some((5, 7, 1)));
+    let scenario = |line: &str| Calls::of(&options(line), "").expect("sessions").scenario;
+    let paused = scenario("--wsess=5,7,0.5 --burst-length=2");
+    assert!(paused.contains("[[step]]\nrepeat = 3\n[[step.step]]\n"), "{paused}");
+    assert!(paused.contains("\nrepeat = 2\n[[step.step]]\nthink = \"500000us\"\n[[step]]\n"));
+    assert!(paused.ends_with("\nrepeat = 1\n"), "{paused}");
+    assert!(!scenario("--wsess=5,7,0").contains("think"));
+}
+
+#[test]
+fn requests_are_printed_by_their_numbers() {
+    let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let all = "SH0:GET / HTTP/1.1\nSH0:Host: a\nSH0:\nSS0: header 27 content 0\n";
+    assert_eq!(printed(Printed::All, &[request]), all);
+    assert_eq!(printed(Printed::Header, &[request]), all);
+    assert!(printed(Printed::Body, &[request, request]).ends_with("\nSS1: header 27 content 0\n"));
+    assert!(parse(&words("--print-request=x")).is_err());
 }
 
 #[test]
@@ -87,6 +141,16 @@ fn the_command_line_is_said_again() {
     let rated = echo(&options("--timeout 5 --rate 150 --num-conn 100 --server a"));
     assert!(rated.starts_with("httperf --timeout=5 --client=0/1 --server=a "), "{rated}");
     assert!(rated.contains(" --uri=/ --rate=150 --send-buffer=4096 "), "{rated}");
+    // As httperf 0.9.0 has printed them.
+    let sessions = echo(&options("--rate 10 --burst-length 2 --wsess=2,4,0.2 --think-timeout 2"));
+    assert_eq!(
+        sessions,
+        "httperf --think-timeout=2 --client=0/1 --server=localhost --port=80 --uri=/ --rate=10 \
+         --send-buffer=4096 --recv-buffer=16384 --wsess=2,4,0.200 --burst-length=2\n"
+    );
+    let uneven = echo(&options("--period u0.1,0.2 --print-request=header --wset=12,0.5"));
+    assert!(uneven.starts_with("httperf --print-request=header --client=0/1 "), "{uneven}");
+    assert!(uneven.contains(" --period=u0.1,0.2 ") && uneven.ends_with(" --wset=12,0.500\n"));
 }
 
 /// Begun at; ready, first byte and end after, in milliseconds; place on its socket.
@@ -130,7 +194,7 @@ fn a_report_has_httperfs_lines() {
     ];
     records[4].status = 404;
     let cpu = Cpu { user_s: 0.6, system_s: 1.2 };
-    let figures = Figures::of(&options(""), &records, 62, 0, cpu);
+    let figures = Figures::of(&options(""), &records, &[62], 0, cpu);
     // Lives of 10, 6, 50 and 10 ms; 4 replies in 5 s; connects of 1, 2, 1 and 1;
     // responses of 2, 2, 3, 10, 4 and transfers of 1, 4, 1, 39, 5.
     let wanted = "\
@@ -165,7 +229,7 @@ fn errors_have_their_places() {
     let of = |kind, os_error| {
         let records = [failed(0, kind, os_error)];
         let cpu = Cpu::default();
-        report(&Figures::of(&options(""), &records, 62, 0, cpu))
+        report(&Figures::of(&options(""), &records, &[62], 0, cpu))
     };
     assert!(of(ErrorKind::Timeout, None).contains("Errors: total 1 client-timo 1 "));
     assert!(of(ErrorKind::Closed, Some(104)).contains(" connreset 1\n"));
@@ -180,6 +244,30 @@ fn errors_have_their_places() {
 fn connections_at_once_are_those_that_lived_together() {
     let mut records = vec![record(0, [1, 2, 50], 0), record(10, [1, 2, 30], 0)];
     records[1].connection = 1;
-    let figures = Figures::of(&options(""), &records, 62, 3, Cpu::default());
+    let figures = Figures::of(&options(""), &records, &[62], 3, Cpu::default());
     assert_eq!((figures.most_at_once, figures.burst, figures.samples), (2, 3, 0));
+}
+
+#[test]
+fn sessions_end_with_their_last_call_or_a_failure() {
+    let of = |mut record: Record, user: u32| {
+        record.exchange.user = user;
+        record
+    };
+    let mut records = vec![
+        of(record(0, [1, 3, 4], 0), 0),
+        of(record(100, [0, 2, 6], 1), 0),
+        of(record(200, [1, 3, 10], 0), 1),
+        of(record(200, [1, 3, 20], 0), 0),
+        of(failed(300, ErrorKind::Timeout, None), 1),
+        of(record(1_300, [0, 3, 20], 0), 0),
+        of(record(1_400, [0, 3, 20], 0), 0),
+    ];
+    records[4].exchange.begun_ns += 5;
+    let figures = Figures::of(&options("--wsess=9,2,1"), &records, &[62], 0, Cpu::default());
+    let text = report(&figures);
+    let wanted = "\n\nSession rate [sess/s]: min 0.00 avg 1.41 max 0.00 stddev 0.00 (2/3)\n\
+                  Session: avg 1.50 connections/session\nSession lifetime [s]: 0.6\n\
+                  Session failtime [s]: 0.1\nSession length histogram: 0 1 2\n";
+    assert!(text.ends_with(wanted), "{text}");
 }

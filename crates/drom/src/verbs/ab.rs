@@ -87,11 +87,15 @@ fn trust(options: &Options) -> Result<Trust, Refusal> {
         Some(Ok(version)) => version,
         None => None,
     };
-    if options.url.tls && options.proxy.is_some() {
-        return refused("https through a proxy is not built yet".to_owned());
-    }
-    if options.url.tls && tls.ciphers.is_some() {
-        return refused("-Z is not built yet; client and server choose the cipher".to_owned());
+    let list = tls.ciphers.as_deref().filter(|_| options.url.tls);
+    let named = list.map(ab::suites);
+    if let Some((found, others)) = &named {
+        if found.is_empty() {
+            let what =
+                format!("error setting cipher list [{}]: none is spoken here", others.join(":"));
+            return refused(what);
+        }
+        others.iter().for_each(|word| say::line(format!("ab: -Z {word}: not spoken, left out")));
     }
     let files = tls.certificate.as_ref().map(|file| (file.into(), file.into()));
     Ok(Trust {
@@ -99,19 +103,14 @@ fn trust(options: &Options) -> Result<Trust, Refusal> {
         client_files: files,
         no_sni: tls.no_sni,
         only: version,
+        suites: named.map(|(found, _)| found),
         ..Trust::default()
     })
 }
 
 fn plan(options: &Options, request: Vec<u8>) -> Result<Plan, Refusal> {
     let url = &options.url;
-    let (host, port) = match &options.proxy {
-        Some((host, port)) => (&**host, *port),
-        None => (&*url.host, url.port),
-    };
-    let scheme = if url.tls { "https" } else { "http" };
-    let found = Target::resolve(&format!("{scheme}://{host}:{port}/"));
-    let target = found.map_err(|error| refusal(options, &error))?;
+    let target = target(options).map_err(|error| refusal(options, &error))?;
     Ok(Plan {
         connections: options.concurrency,
         stop: Stop::Requests(options.requests),
@@ -125,6 +124,17 @@ fn plan(options: &Options, request: Vec<u8>) -> Result<Plan, Refusal> {
         buffer_bytes: options.buffer_bytes.map(|bytes| (bytes, bytes)),
         ..Plan::get(Target { path: url.path.clone(), ..target })
     })
+}
+
+fn target(options: &Options) -> Result<Target, Error> {
+    let url = &options.url;
+    let proxy = options.proxy.as_ref().map(|(host, port)| (&**host, *port));
+    let (host, port) = proxy.filter(|_| !url.tls).unwrap_or((&url.host, url.port));
+    let full = format!("http{}://{host}:{port}/", if url.tls { "s" } else { "" });
+    match proxy.filter(|_| url.tls) {
+        Some(proxy) => classic::through(proxy, &full, ab::tunnel(options)),
+        None => Target::resolve(&full),
+    }
 }
 
 fn source(options: &Options, target: &Target) -> Result<Option<IpAddr>, Refusal> {

@@ -3,11 +3,12 @@
 use std::{
     io,
     process::ExitCode,
-    time::{SystemTime, UNIX_EPOCH},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use drom_classics::{Refusal, WallClock};
-use drom_load::Error;
+use drom_load::{Error, Target};
 
 use crate::say;
 
@@ -32,6 +33,22 @@ pub fn print(tool: &str, text: &str) -> Result<u8, Refusal> {
 pub fn said(error: &io::Error) -> String {
     let words = error.to_string();
     words.split(" (os error").next().unwrap_or(&words).to_owned()
+}
+
+/// A server to which a proxy makes the way, when it is asked this.
+pub fn through(proxy: (&str, u16), url: &str, asked: Vec<u8>) -> Result<Target, Error> {
+    let (host, port) = proxy;
+    let proxy = Target::resolve(&format!("http://{host}:{port}/"))?;
+    let target = Target::at_address(url, proxy.address)?;
+    Ok(Target { tunnel: Some(asked), lookup: proxy.lookup, ..target })
+}
+
+/// Ends a run as Ctrl-C does.
+pub fn stop_after(limit: Duration, stop: &'static AtomicBool) {
+    std::thread::spawn(move || {
+        drom_observe::clock::sleep(limit);
+        stop.store(true, Relaxed);
+    });
 }
 
 /// The number of the system's error behind it.

@@ -3,13 +3,14 @@
 //!
 //! What its words and figures are is `drom-classics`' business.
 
-use std::{ffi::OsString, net::IpAddr, process::ExitCode, time::Duration};
+use std::{ffi::OsString, net::IpAddr, path::Path, process::ExitCode, sync::Arc, time::Duration};
 
 use drom_classics::{
     Refusal,
     http_load::{self, Asked, End, Figures, Options, Start, Url},
 };
-use drom_load::{Arrivals, Outcome, Pace, Plan, Stage, Stop, Target};
+use drom_load::{Arrivals, Outcome, Pace, Plan, Scene, Stage, Stop, Target, Trust, Version};
+use drom_scenario::{Scenario, UrlOrder};
 
 use super::classic;
 use crate::say;
@@ -27,6 +28,10 @@ const TOOL: &str = "http_load";
 const STATUS_FAILED: u8 = 1;
 /// At once, with a rate. http_load had as many as select(2) could watch.
 const CONNECTIONS_MAX: u64 = 1_000;
+/// And so many of each of them to each server of a list.
+const PLACES_MAX: usize = 100_000;
+/// Behind the last start of those that are planned one by one.
+const LAST: Duration = Duration::from_millis(1);
 /// Between two lines of `-verbose`.
 const PROGRESS_EVERY: Duration = Duration::from_secs(60);
 
@@ -41,16 +46,13 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
 
 fn load(options: &Options) -> Result<u8, Refusal> {
     let urls = http_load::urls(&options.url_file, &read(&options.url_file)?)?;
-    let url = &urls[0];
-    if let Some(what) = missing(options, &urls) {
-        return Err(refused(format!("{what} is not built yet")));
-    }
-    let plan = plan(options, url)?;
+    let plan = plan(options, &urls)?;
     let outcome = measure(options, &plan)?;
-    say::part(http_load::complaints(&url.full, &outcome.records));
+    say::part(http_load::complaints(options, &urls, &outcome.records));
     classic::print(TOOL, &http_load::report(&Figures::of(options, &outcome.records)))?;
     if options.native {
-        classic::print(TOOL, &format!("\n{}", super::load::native(&url.full, &plan, &outcome)))?;
+        let what = if urls.len() > 1 { &options.url_file } else { &urls[0].full };
+        classic::print(TOOL, &format!("\n{}", super::load::native(what, &plan, &outcome)))?;
     }
     Ok(0)
 }
@@ -62,78 +64,119 @@ fn read(file: &str) -> Result<String, Refusal> {
     })
 }
 
-/// What the engine cannot do yet.
-fn missing(options: &Options, urls: &[Url]) -> Option<&'static str> {
-    let first = &urls[0];
-    if urls.iter().any(|url| url.full != first.full) {
-        Some("a file with several URLs")
-    } else if first.tls || options.cipher.is_some() {
-        Some("https")
-    } else if options.throttle_bps.is_some() {
-        Some("-throttle")
-    } else if options.jitter {
-        Some("-jitter")
-    } else if options.checksum {
-        Some("-checksum")
-    } else {
-        None
-    }
-}
-
 fn refused(what: String) -> Refusal {
     Refusal::new(STATUS_FAILED, format!("{TOOL}: {what}\n"))
 }
 
-fn plan(options: &Options, url: &Url) -> Result<Plan, Refusal> {
-    let (host, port) = match &options.proxy {
-        Some((host, port)) => (host, *port),
-        None => (&url.host, url.port),
-    };
-    let found = Target::resolve(&format!("http://{host}:{port}/"));
-    let target = found.map_err(|error| refused(error.to_string()))?;
-    let (connections, pace, stop) = load_of(options);
+fn plan(options: &Options, urls: &[Url]) -> Result<Plan, Refusal> {
+    let scene = if urls.len() > 1 { Some(scene(options, urls)?) } else { None };
+    let target = target(options, urls[0].tls, (&urls[0].host, urls[0].port))?;
+    let (connections, pace, stop) = load_of(options)?;
+    let servers = scene.as_ref().map_or(1, |scene| scene.targets.len());
+    let most = if pace.is_some() { PLACES_MAX / servers } else { usize::MAX };
+    let most = u32::try_from(most.max(1)).unwrap_or(u32::MAX);
     Ok(Plan {
-        connections,
+        connections: connections.min(most),
         pace,
         stop,
         keepalive: false,
+        version: Version::Http10,
+        trust: Trust { insecure: true, suites: suites(options), ..Trust::default() },
         timeout: options.timeout,
+        throttle: options.throttle_bps.map(|bps| bps as u64),
+        sums_bodies: options.checksum,
         records_max: usize::MAX,
-        raw_request: Some(http_load::request(options, url)),
-        sources: source(options)?.into_iter().collect(),
-        ..Plan::get(Target { path: url.path.clone(), ..target })
+        raw_request: Some(http_load::request(options, &urls[0])),
+        scene,
+        sources: sources(options)?,
+        ..Plan::get(Target { path: urls[0].path.clone(), ..target })
+    })
+}
+
+/// Those that `-cipher` names; for other words the choice stays free, which is said.
+fn suites(options: &Options) -> Option<Vec<String>> {
+    let word = options.cipher.as_deref()?;
+    let (found, others) = drom_classics::suites(word);
+    others.iter().for_each(|word| say::part(http_load::cipher_note(word)));
+    (!found.is_empty()).then_some(found)
+}
+
+/// Where fetches from there go.
+fn target(options: &Options, tls: bool, place: (&str, u16)) -> Result<Target, Refusal> {
+    let proxy = options.proxy.as_ref().map(|(host, port)| (&**host, *port));
+    let (host, port) = proxy.filter(|_| !tls).unwrap_or(place);
+    let url = format!("http{}://{host}:{port}/", if tls { "s" } else { "" });
+    let found = match proxy.filter(|_| tls) {
+        Some(proxy) => classic::through(proxy, &url, drom_classics::tunnel(host, port, "")),
+        None => Target::resolve(&url),
+    };
+    found.map_err(|error| refused(error.to_string()))
+}
+
+/// Several URLs: each fetch takes one at random, whatever was taken before.
+fn scene(options: &Options, urls: &[Url]) -> Result<Scene, Refusal> {
+    let (list, file) = (http_load::list(urls), Path::new(&options.url_file));
+    let scenario = Scenario::of_urls(list.as_bytes(), file, None, UrlOrder::Random);
+    let scenario = scenario.map_err(|error| refused(error.to_string()))?;
+    let origins = scenario.origins().iter();
+    let targets = origins.map(|origin| target(options, origin.secure, (&origin.host, origin.port)));
+    Ok(Scene {
+        targets: targets.collect::<Result<_, _>>()?,
+        scenario: Arc::new(scenario),
+        seed: drom_observe::clock::monotonic_ns(),
+        finishes_rounds: true,
+        is_test: false,
+        connects_late: false,
+        raw_requests: urls.iter().map(|url| http_load::request(options, url)).collect(),
     })
 }
 
 /// How many connections, when fetches start, and until when.
-fn load_of(options: &Options) -> (u32, Option<Pace>, Stop) {
+fn load_of(options: &Options) -> Result<(u32, Option<Pace>, Stop), Refusal> {
     let until = match options.end {
         End::Seconds(seconds) => Stop::After(Duration::from_secs(seconds)),
         End::Fetches(fetches) => Stop::Requests(fetches),
     };
     let (connections, interval_ms) = match (options.start, options.interval_ms()) {
-        (Start::Parallel(connections), _) => return (connections, None, until),
+        (Start::Parallel(connections), _) => return Ok((connections, None, until)),
         (_, interval_ms) => (CONNECTIONS_MAX as u32, interval_ms.unwrap_or(1)),
     };
-    let lasts = match until {
+    let (arrivals, lasts) = arrivals(options, until, interval_ms)?;
+    let stages = vec![Stage::steady(lasts, 1_000.0 / interval_ms as f64)];
+    Ok((connections, Some(Pace { arrivals, stages }), Stop::After(lasts)))
+}
+
+fn arrivals(
+    options: &Options,
+    until: Stop,
+    interval_ms: u64,
+) -> Result<(Arrivals, Duration), Refusal> {
+    let even = match until {
         Stop::After(duration) => duration,
         // Half an interval less, so that the last start is surely in it and no other is.
         Stop::Requests(fetches) => Duration::from_micros(interval_ms * (1_000 * fetches - 500)),
     };
-    let stages = vec![Stage::steady(lasts, 1_000.0 / interval_ms as f64)];
-    (connections, Some(Pace { arrivals: Arrivals::Constant, stages }), Stop::After(lasts))
+    if !options.jitter {
+        return Ok((Arrivals::Constant, even));
+    }
+    let starts_ns = options.jittered_ns(drom_observe::clock::monotonic_ns())?;
+    let last_ns = starts_ns.last().copied().unwrap_or(0);
+    let lasts = match until {
+        Stop::After(duration) => duration,
+        Stop::Requests(_) => Duration::from_nanos(last_ns) + LAST,
+    };
+    Ok((Arrivals::Recorded(starts_ns.into()), lasts))
 }
 
-fn source(options: &Options) -> Result<Option<IpAddr>, Refusal> {
-    let Some(file) = &options.sip else { return Ok(None) };
+/// The addresses of a file, one a line.
+fn sources(options: &Options) -> Result<Vec<IpAddr>, Refusal> {
+    let Some(file) = &options.sip else { return Ok(Vec::new()) };
     let text = read(file)?;
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    let Some(line) = lines.next() else { return Err(refused(format!("no address in {file}"))) };
-    if lines.any(|other| other.trim() != line.trim()) {
-        return Err(refused("a -sip file of several addresses is not built yet".to_owned()));
-    }
-    let address = line.trim().parse();
-    address.map(Some).map_err(|_| refused(format!("{file}: {line} is no address")))
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let address =
+        |line: &str| line.parse().map_err(|_| refused(format!("{file}: {line} is no address")));
+    let found = lines.map(address).collect::<Result<Vec<IpAddr>, _>>()?;
+    if found.is_empty() { Err(refused(format!("no address in {file}"))) } else { Ok(found) }
 }
 
 fn measure(options: &Options, plan: &Plan) -> Result<Outcome, Refusal> {

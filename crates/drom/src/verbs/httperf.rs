@@ -3,15 +3,17 @@
 //!
 //! What its words and figures are is `drom-classics`' business.
 
-use std::{ffi::OsString, net::IpAddr, process::ExitCode, time::Duration};
+use std::{ffi::OsString, net::IpAddr, path::Path, process::ExitCode, sync::Arc, time::Duration};
 
 use drom_classics::{
     Refusal,
-    httperf::{self, Asked, Cpu, Figures, Options},
+    httperf::{self, Asked, Calls, Cpu, Figures, Options},
 };
-use drom_load::{Outcome, Pace, Plan, Stop, Target};
+use drom_load::{Arrivals, Outcome, Pace, Plan, Scene, Stage, Stop, Target, Trust};
+use drom_scenario::Scenario;
 
 use super::classic;
+use crate::say;
 
 /// httperf's command line and report, on this engine (see drom httperf --help)
 #[derive(clap::Args)]
@@ -26,6 +28,9 @@ const TOOL: &str = "httperf";
 const STATUS_FAILED: u8 = 1;
 /// At once, with a rate and without --max-connections.
 const CONNECTIONS_MAX: u64 = 1_000;
+
+/// Behind the last begin of those that are planned one by one.
+const LAST: Duration = Duration::from_millis(1);
 
 pub fn run(words: Vec<OsString>) -> ExitCode {
     let words: Vec<String> = words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
@@ -42,20 +47,20 @@ fn load(options: &Options) -> Result<u8, Refusal> {
     if let Some(what) = missing(options) {
         return Err(refused(&format!("{what} is not built yet")));
     }
-    let request = httperf::request(options);
-    let plan = plan(options, request.clone())?;
+    let calls = Calls::of(options, &log(options)?);
+    let requests = match &calls {
+        Some(calls) => calls.requests.clone(),
+        None => vec![httperf::request(options)],
+    };
+    let plan = plan(options, calls.as_ref())?;
     classic::print(TOOL, &httperf::echo(options))?;
-    let before = cpu();
-    let outcome = drom_load::run(&plan, super::load::watch_interrupts(), &mut |_| {});
-    let outcome = outcome.map_err(|error| refused(&error.to_string()))?;
-    let after = cpu();
-    let used =
-        Cpu { user_s: after.user_s - before.user_s, system_s: after.system_s - before.system_s };
-    let (records, bytes) = (&outcome.records, request.len() as u64);
-    let figures = Figures::of(options, records, bytes, burst(&outcome), used);
+    let (outcome, cpu) = measure(options, &plan)?;
+    print_requests(options, &requests, &outcome)?;
+    let bytes: Vec<u64> = requests.iter().map(|request| request.len() as u64).collect();
+    let figures = Figures::of(options, &outcome.records, &bytes, burst(&outcome), cpu);
     classic::print(TOOL, &httperf::report(&figures))?;
     if options.native {
-        let url = format!("http://{}:{}{}", options.server, options.port, options.uri);
+        let url = format!("{}{}", root(options), options.uri.trim_start_matches('/'));
         classic::print(TOOL, &format!("\n{}", super::load::native(&url, &plan, &outcome)))?;
     }
     Ok(0)
@@ -70,41 +75,155 @@ fn missing(options: &Options) -> Option<String> {
     if let Some(name) = options.missing.first() {
         return Some(format!("--{name}"));
     }
-    let both = options.rate > 0.0 && options.num_calls > 1;
-    both.then(|| "--rate with --num-calls above 1".to_owned())
+    let has_list = options.wset.is_some() || options.wlog.is_some();
+    let is_several = options.rate > 0.0 && options.num_calls > 1;
+    match options.burst_length {
+        // The first call of a session's burst is alone, so that two are one after the other.
+        0..=1 => None,
+        2 if options.wsess.is_some() => None,
+        _ if options.wsess.is_some() => Some("--burst-length above 2 in sessions".to_owned()),
+        _ if has_list => Some("--burst-length with a list of URIs".to_owned()),
+        _ if is_several => Some("--burst-length with a rate".to_owned()),
+        _ => None,
+    }
 }
 
-fn plan(options: &Options, request: Vec<u8>) -> Result<Plan, Refusal> {
-    let (conns, calls) = (options.num_conns, options.num_calls);
-    if conns == 0 || calls == 0 {
+/// What the file of `--wlog` holds.
+fn log(options: &Options) -> Result<String, Refusal> {
+    let Some(wlog) = &options.wlog else { return Ok(String::new()) };
+    let text = std::fs::read_to_string(&wlog.file);
+    let text = text.map_err(|error| {
+        refused(&format!("can't open {}: {}", wlog.file, classic::said(&error)))
+    })?;
+    let is_empty = text.trim_matches('\0').is_empty();
+    if is_empty { Err(refused(&format!("no URI in {}", wlog.file))) } else { Ok(text) }
+}
+
+fn plan(options: &Options, calls: Option<&Calls>) -> Result<Plan, Refusal> {
+    let own = (options.num_conns, options.num_calls);
+    let (rounds, per_round) = calls.map_or(own, |calls| (calls.rounds, calls.calls));
+    if rounds == 0 || per_round == 0 {
         return Err(refused("at least one connection with one call is needed"));
     }
-    let found = Target::resolve(&format!("http://{}:{}/", options.server, options.port));
+    let found = Target::resolve(&root(options));
     let target = found.map_err(|error| refused(&error.to_string()))?;
-    // With a rate each connection carries one call; without, they come one after the other.
-    let keepalive = calls > 1;
-    let pace = (options.rate > 0.0).then(|| {
-        let lasts = Duration::from_secs_f64((conns as f64 - 0.5) / options.rate);
-        Pace::steady(options.rate, lasts)
-    });
-    let most = options.max_connections.map_or(conns.min(CONNECTIONS_MAX), u64::from);
+    let scene = calls.map(|calls| scene(calls, &target)).transpose()?;
+    let keepalive = per_round > 1;
+    let pace = pace(options, rounds);
+    let most = options.max_connections.filter(|_| options.wsess.is_none());
+    let most = most.map_or(rounds.min(CONNECTIONS_MAX), u64::from);
+    let in_bursts = if scene.is_none() { u64::from(options.burst_length) } else { 1 };
     Ok(Plan {
         connections: if pace.is_some() { most as u32 } else { 1 },
-        stop: match &pace {
-            Some(pace) => Stop::After(pace.duration()),
-            None => Stop::Requests(conns.saturating_mul(calls)),
+        depth: in_bursts.clamp(1, per_round) as u32,
+        stop: match (&pace, &scene) {
+            (Some(pace), _) => Stop::After(pace.duration()),
+            (None, Some(_)) => Stop::Requests(rounds),
+            (None, None) => Stop::Requests(rounds.saturating_mul(per_round)),
         },
         pace,
+        scene,
         keepalive,
-        answers_per_connection: keepalive.then_some(calls),
+        answers_per_connection: keepalive.then_some(per_round),
         method: options.method.clone().unwrap_or_else(|| "GET".to_owned()),
+        trust: trust(options)?,
         timeout: options.timeout(),
         records_max: usize::MAX,
-        raw_request: Some(request),
+        raw_request: Some(httperf::request(options)),
         sources: source(options)?.into_iter().collect(),
         buffer_bytes: Some((options.send_buffer, options.recv_buffer)),
         ..Plan::get(Target { path: options.uri.clone(), ..target })
     })
+}
+
+fn root(options: &Options) -> String {
+    let scheme = if options.ssl { "https" } else { "http" };
+    format!("{scheme}://{}:{}/", options.server, options.port)
+}
+
+/// httperf believes any certificate.
+fn trust(options: &Options) -> Result<Trust, Refusal> {
+    let files = match (&options.ssl_certificate, &options.ssl_key) {
+        (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
+        (None, None) => None,
+        _ => return Err(refused("--ssl-certificate and --ssl-key go together")),
+    };
+    Ok(Trust { insecure: true, client_files: files, suites: suites(options)?, ..Trust::default() })
+}
+
+/// Those that `--ssl-ciphers` names.
+fn suites(options: &Options) -> Result<Option<Vec<String>>, Refusal> {
+    let Some(list) = options.ssl_ciphers.as_deref().filter(|_| options.ssl) else {
+        return Ok(None);
+    };
+    let (found, others) = drom_classics::suites(list);
+    if found.is_empty() {
+        return Err(refused(&format!("--ssl-ciphers={list}: none is spoken here")));
+    }
+    let said = |word: &&str| say::line(format!("{TOOL}: --ssl-ciphers: no {word}, it is left out"));
+    others.iter().for_each(said);
+    Ok(Some(found))
+}
+
+/// When connections or sessions begin.
+fn pace(options: &Options, rounds: u64) -> Option<Pace> {
+    if options.rate <= 0.0 {
+        return None;
+    }
+    let Some(period) = options.period else {
+        let lasts = Duration::from_secs_f64((rounds as f64 - 0.5) / options.rate);
+        return Some(Pace::steady(options.rate, lasts));
+    };
+    let starts_ns = period.starts_ns(rounds, options.client.0);
+    let lasts = Duration::from_nanos(starts_ns.last().copied().unwrap_or(0)) + LAST;
+    let stages = vec![Stage::steady(lasts, options.rate)];
+    Some(Pace { arrivals: Arrivals::Recorded(starts_ns.into()), stages })
+}
+
+fn scene(calls: &Calls, target: &Target) -> Result<Scene, Refusal> {
+    let rows = calls.rows();
+    let file = |_: &Path| Ok(rows.clone().into_bytes());
+    let scenario = Scenario::parse(&calls.scenario, Path::new(TOOL), &[], &file);
+    let scenario = scenario.map_err(|error| refused(&error.to_string()))?;
+    Ok(Scene {
+        scenario: Arc::new(scenario),
+        targets: vec![target.clone()],
+        seed: 1,
+        finishes_rounds: true,
+        is_test: false,
+        connects_late: true,
+        raw_requests: calls.requests.clone(),
+    })
+}
+
+fn measure(options: &Options, plan: &Plan) -> Result<(Outcome, Cpu), Refusal> {
+    let stop = super::load::watch_interrupts();
+    if let Some(seconds) = options.runtime.filter(|seconds| (0.0..1e7).contains(seconds)) {
+        classic::stop_after(Duration::from_secs_f64(seconds), stop);
+    }
+    let before = cpu();
+    let outcome = drom_load::run(plan, stop, &mut |_| {});
+    let outcome = outcome.map_err(|error| refused(&error.to_string()))?;
+    let after = cpu();
+    let used =
+        Cpu { user_s: after.user_s - before.user_s, system_s: after.system_s - before.system_s };
+    Ok((outcome, used))
+}
+
+/// Those that were sent, in the order of their begins.
+fn print_requests(
+    options: &Options,
+    requests: &[Vec<u8>],
+    outcome: &Outcome,
+) -> Result<(), Refusal> {
+    let Some(part) = options.print_request else { return Ok(()) };
+    let sent = outcome.records.iter().filter(|record| record.exchange.ready_ns > 0);
+    let mut sent: Vec<(u64, u32)> =
+        sent.map(|record| (record.exchange.written_ns, record.exchange.row)).collect();
+    sent.sort_unstable();
+    let rows = sent.iter().filter_map(|(_, row)| requests.get(*row as usize));
+    let rows: Vec<&[u8]> = rows.map(|request| &request[..]).collect();
+    classic::print(TOOL, &httperf::printed(part, &rows)).map(drop)
 }
 
 fn source(options: &Options) -> Result<Option<IpAddr>, Refusal> {

@@ -4,7 +4,7 @@
 
 use std::{
     io::{Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
     os::fd::AsRawFd,
     sync::{Arc, Mutex},
     thread,
@@ -14,6 +14,7 @@ use std::{
 pub struct Recording {
     pub address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
+    peers: Arc<Mutex<Vec<IpAddr>>>,
 }
 
 impl Recording {
@@ -21,18 +22,26 @@ impl Recording {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let all = Arc::clone(&requests);
+        let peers = Arc::new(Mutex::new(Vec::new()));
+        let (all, seen) = (Arc::clone(&requests), Arc::clone(&peers));
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
+                let peer = stream.peer_addr().map(|peer| peer.ip());
+                seen.lock().expect("nobody panics with it").extend(peer);
                 let all = Arc::clone(&all);
                 thread::spawn(move || serve(stream, &all));
             }
         });
-        Self { address, requests }
+        Self { address, requests, peers }
     }
 
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
+    }
+
+    /// Where connections came from, in their order.
+    pub fn peers(&self) -> Vec<IpAddr> {
+        self.peers.lock().expect("nobody panics with it").clone()
     }
 
     /// With the address as `HOST`, so that servers can be compared.
@@ -82,7 +91,12 @@ fn answer(stream: &mut TcpStream, request: &str, number: usize) -> bool {
     let is_fifth = number.is_multiple_of(5);
     let keeps = request.contains("Keep-Alive");
     let status = if path.contains("404") { "404 Not Found" } else { "200 OK" };
-    let body = if path.contains("var") { "x".repeat(10 + number % 3) } else { "hello\n".into() };
+    let body = match path {
+        _ if path.contains("var") => "x".repeat(10 + number % 3),
+        _ if path.contains("number") => format!("{number:09}\n"),
+        _ if path.contains("large") => "x".repeat(1_500),
+        _ => "hello\n".to_owned(),
+    };
     let connection = if keeps { "Keep-Alive" } else { "close" };
     let head = format!(
         "HTTP/1.1 {status}\r\nServer: test/1.0 (x)\r\nContent-Type: text/plain\r\n\

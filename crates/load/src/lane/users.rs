@@ -41,16 +41,26 @@ impl<W: World> Lane<'_, W> {
         self.start(connection, asking.planned_ns);
         if let Some(exchange) = connection.flights.back_mut() {
             exchange.user = asking.user;
+            exchange.row = self.users.as_ref().map_or(0, |users| users.request(asking.user).row);
         }
-        if let (Some(users), Some(version)) = (&self.users, self.plan.version.of_text()) {
-            connection.request.clear();
-            let request = users.request(asking.user);
-            request.write_http1(version, self.plan.keepalive, &mut connection.request);
-        }
+        self.write_request(connection, asking.user);
         self.flush(connection);
         let written_ns = connection.flights.back().map(|exchange| exchange.written_ns);
         if let Some(ns) = written_ns.filter(|_| is_open && asking.is_punctual) {
             self.tally.open.lag.record_ns(ns.saturating_sub(asking.planned_ns));
+        }
+    }
+
+    /// As text; HTTP/2 writes it from its fields.
+    fn write_request(&self, connection: &mut Connection<W::Stream>, user: u32) {
+        let (Some(users), Some(version)) = (&self.users, self.plan.version.of_text()) else {
+            return;
+        };
+        let request = users.request(user);
+        connection.request.clear();
+        match users.scene.raw_requests.get(request.row as usize) {
+            Some(raw) => connection.request.extend_from_slice(raw),
+            None => request.write_http1(version, self.plan.keepalive, &mut connection.request),
         }
     }
 
@@ -98,11 +108,12 @@ impl<W: World> Lane<'_, W> {
         }
     }
 
-    /// In an open loop there is a connection before somebody has to wait for it.
+    /// In an open loop there is mostly a connection before somebody has to wait for it.
     pub(super) fn keep_ready(&mut self, connection: &mut Connection<W::Stream>) {
         let is_first = (connection.token as usize).is_multiple_of(self.routes.len());
         let is_gone = connection.stream.is_none() && connection.flights.is_empty();
-        if is_first && is_gone && self.open.is_some() && self.plan.keepalive {
+        let is_early = self.plan.scene.as_ref().is_some_and(|scene| !scene.connects_late);
+        if is_first && is_gone && is_early && self.open.is_some() && self.plan.keepalive {
             self.connect(connection);
         }
         self.flush(connection);

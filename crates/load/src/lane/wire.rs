@@ -43,7 +43,11 @@ fn slow_buffers(throttle: u64) -> (usize, usize) {
 }
 
 fn route(plan: &Plan, target: &Target, one_segment: bool) -> Result<Route, Error> {
-    let security = target.secure.then(|| plan.trust.security(target.name(), plan.version.alpn()));
+    let security = || {
+        let security = plan.trust.security(target.name(), plan.version.alpn());
+        security.map(|security| security.through(target.tunnel.as_deref()))
+    };
+    let security = target.secure.then(security);
     Ok(Route {
         address: target.address.clone(),
         security: security.transpose()?,
@@ -270,6 +274,7 @@ impl<W: World> Lane<'_, W> {
         let first = connection.flights.len() - connection.pending + begun;
         for exchange in connection.flights.iter_mut().skip(first) {
             exchange.written_ns = self.now_ns;
+            exchange.connected_ns = connection.secure_ns;
             exchange.ready_ns = connection.ready_ns;
         }
     }
@@ -366,8 +371,8 @@ impl<W: World> Lane<'_, W> {
     #[inline]
     fn is_looked_at(&self, connection: &Connection<W::Stream>) -> bool {
         match (&self.users, connection.flights.front()) {
-            (Some(users), Some(exchange)) => users.wants(exchange.user).body,
-            _ => self.plan.expect_body.is_some(),
+            (Some(users), Some(exchange)) if users.wants(exchange.user).body => true,
+            _ => self.plan.looks_at_bodies(),
         }
     }
 
@@ -469,7 +474,7 @@ impl<W: World> Lane<'_, W> {
                     if let Some(users) = &mut self.users {
                         users.keep_body(exchange.user, body);
                     }
-                    if self.plan.expect_body.is_some() {
+                    if self.plan.looks_at_bodies() {
                         connection.body.add(body);
                         piece = body;
                     }
