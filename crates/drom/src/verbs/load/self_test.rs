@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     json::Latencies,
-    text::{count, time_us},
+    text::{count, number_of, time_us},
 };
 use crate::{exit::Exit, say};
 
@@ -105,12 +105,13 @@ impl Wanted {
         let us = |latency: &drom_load::Latency, quantile| {
             time_us(latency.quantile_ns(quantile) as f64 / 1e3)
         };
-        let Self { connections, threads, .. } = self;
+        let connections = number_of(u64::from(self.connections), "connection");
+        let threads = number_of(u64::from(self.threads), "thread");
         let kept = if self.keepalive { "keep-alive" } else { "a connection a request" };
         let ceiling = &found.ceiling;
         let (median, late) = (us(&ceiling.latency, 0.5), us(&ceiling.latency, 0.99));
         let mut lines = vec![
-            format!("Self-test   {connections} connections, {threads} threads, {kept}; against a"),
+            format!("Self-test   {connections}, {threads}, {kept}; against a"),
             "            built-in server that does nothing, on this machine".to_owned(),
             format!("Ceiling     {} answers/s", count(ceiling.rate_rps().round() as u64)),
             format!("Client      {} of CPU a request", time_us(ceiling.cpu_us_per_request())),
