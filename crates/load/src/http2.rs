@@ -197,7 +197,8 @@ impl Http2 {
             Blocks::None | Blocks::InTable => Blocks::InTable,
             Blocks::Forgone | Blocks::Plain => Blocks::Plain,
         };
-        self.put_request(block, &template.body)
+        let body = &template.body;
+        self.put_request(block, (!body.is_empty()).then(|| Arc::clone(body)))
     }
 
     /// Puts a request that is like no other into `out`; its stream. The server's table stays empty.
@@ -205,15 +206,16 @@ impl Http2 {
         let mut block = std::mem::take(&mut self.scratch);
         block.clear();
         blocks::put_request(&mut block, request, is_secure);
-        let stream = self.put_request(&block, &request.body().into());
+        let body = request.body();
+        let stream = self.put_request(&block, (!body.is_empty()).then(|| body.into()));
         self.scratch = block;
         stream
     }
 
-    fn put_request(&mut self, block: &[u8], body: &Arc<[u8]>) -> u32 {
+    fn put_request(&mut self, block: &[u8], body: Option<Arc<[u8]>>) -> u32 {
         let stream = self.next_stream;
         self.next_stream += 2;
-        let end = if body.is_empty() { END_STREAM } else { 0 };
+        let end = if body.is_none() { END_STREAM } else { 0 };
         let mut kind = HEADERS;
         let mut pieces = block.chunks(self.peer.frame_bytes_max).peekable();
         while let Some(piece) = pieces.next() {
@@ -223,9 +225,8 @@ impl Http2 {
             self.out.extend_from_slice(piece);
             kind = CONTINUATION;
         }
-        if !body.is_empty() {
+        if let Some(body) = body {
             let window = self.peer.window;
-            let body = Arc::clone(body);
             self.uploads.push(Upload { stream, body, sent: 0, window });
             self.upload();
         }

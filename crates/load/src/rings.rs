@@ -26,8 +26,7 @@ use socket2::Socket;
 
 use crate::{
     poll::Ready,
-    socket::{self, Route, Transport},
-    tls::{TlsFacts, TlsStream},
+    socket::{self, Plain, Route, Stream},
     world::World,
 };
 
@@ -62,13 +61,6 @@ pub struct Rings {
 pub struct RingSocket {
     inner: Rc<RefCell<Inner>>,
     slot: usize,
-}
-
-/// A connection's way for bytes.
-#[derive(Debug)]
-pub enum RingStream {
-    Plain(RingSocket),
-    Tls(TlsStream<RingSocket>),
 }
 
 struct Inner {
@@ -121,25 +113,22 @@ impl Rings {
 }
 
 impl World for Rings {
-    type Stream = RingStream;
+    type Stream = Stream<RingSocket>;
 
     #[inline]
     fn now_ns(&self) -> u64 {
         clock::monotonic_ns()
     }
 
-    fn connect(&mut self, route: &Route, token: u32) -> io::Result<RingStream> {
+    fn connect(&mut self, route: &Route, token: u32) -> io::Result<Self::Stream> {
         let socket = socket::connect(route, self.connects)?;
         self.connects += 1;
         let slot = self.inner.borrow_mut().take_in(socket, token)?;
         let socket = RingSocket { inner: Rc::clone(&self.inner), slot };
-        Ok(match &route.security {
-            None => RingStream::Plain(socket),
-            Some(security) => RingStream::Tls(TlsStream::new(socket, security)?),
-        })
+        Stream::new(socket, route)
     }
 
-    fn connect_error(&self, stream: &RingStream) -> Option<io::Error> {
+    fn connect_error(&self, stream: &Self::Stream) -> Option<io::Error> {
         let slot = stream.socket().slot;
         let inner = self.inner.borrow();
         inner.slots[slot].socket.as_ref()?.take_error().unwrap_or_else(Some)
@@ -451,62 +440,8 @@ fn untagged(tag: u64) -> (usize, Work) {
     ((tag >> 2) as usize, works[(tag & 3) as usize])
 }
 
-impl RingStream {
-    fn socket(&self) -> &RingSocket {
-        match self {
-            Self::Plain(socket) => socket,
-            Self::Tls(stream) => &stream.socket,
-        }
-    }
-}
-
-impl Transport for RingStream {
-    fn settle(&mut self) -> io::Result<bool> {
-        if let Self::Tls(stream) = self { stream.settle() } else { Ok(true) }
-    }
-
-    fn push(&mut self) -> io::Result<()> {
-        if let Self::Tls(stream) = self { stream.push() } else { Ok(()) }
-    }
-
-    fn tls(&self) -> Option<TlsFacts> {
-        if let Self::Tls(stream) = self { stream.tls() } else { None }
-    }
-
-    /// They are in a buffer already.
-    fn skip(&mut self, _: usize) -> Option<io::Result<usize>> {
-        None
-    }
-
-    #[inline]
-    fn is_drained_by_short_reads(&self) -> bool {
-        matches!(self, Self::Plain(_))
-    }
-}
-
-impl Read for RingStream {
-    #[inline]
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(socket) => socket.read(into),
-            Self::Tls(stream) => stream.read(into),
-        }
-    }
-}
-
-impl Write for RingStream {
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(socket) => socket.write(bytes),
-            Self::Tls(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+/// What has come is in a buffer already, without a stamp.
+impl Plain for RingSocket {}
 
 impl Read for RingSocket {
     #[inline]

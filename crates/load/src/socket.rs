@@ -63,34 +63,45 @@ pub struct Route {
     pub buffer_bytes: Option<(usize, usize)>,
 }
 
-/// A connection's way for bytes.
-#[derive(Debug)]
-pub enum Stream {
-    Tcp(Socket),
-    Unix(Socket),
-    Tls(TlsStream<Socket>),
+/// A socket before any TLS, readiness reported elsewhere.
+pub trait Plain: Read + Write {
+    /// As [`Transport::read_stamped`].
+    fn read_stamped(&mut self, into: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+        self.read(into).map(|length| (length, None))
+    }
+
+    /// As [`Transport::skip`].
+    fn skip(&mut self, _max: usize) -> Option<io::Result<usize>> {
+        None
+    }
 }
 
-impl Stream {
+/// A connection's way for bytes: plain or secured.
+#[derive(Debug)]
+pub enum Stream<S> {
+    Plain(S),
+    Tls(TlsStream<S>),
+}
+
+impl<S: Plain> Stream<S> {
     /// # Errors
     /// What TLS has to say against it.
-    pub fn new(socket: Socket, route: &Route) -> io::Result<Self> {
-        match (&route.security, &route.address) {
-            (Some(security), _) => TlsStream::new(socket, security).map(Self::Tls),
-            (None, Address::Tcp(_)) => Ok(Self::Tcp(socket)),
-            (None, Address::Unix(_)) => Ok(Self::Unix(socket)),
+    pub fn new(socket: S, route: &Route) -> io::Result<Self> {
+        match &route.security {
+            None => Ok(Self::Plain(socket)),
+            Some(security) => TlsStream::new(socket, security).map(Self::Tls),
         }
     }
 
-    pub fn socket(&self) -> &Socket {
+    pub fn socket(&self) -> &S {
         match self {
-            Self::Tcp(socket) | Self::Unix(socket) => socket,
+            Self::Plain(socket) => socket,
             Self::Tls(stream) => &stream.socket,
         }
     }
 }
 
-impl Transport for Stream {
+impl<S: Plain> Transport for Stream<S> {
     fn settle(&mut self) -> io::Result<bool> {
         if let Self::Tls(stream) = self { stream.settle() } else { Ok(true) }
     }
@@ -105,38 +116,82 @@ impl Transport for Stream {
 
     fn read_stamped(&mut self, into: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
         match self {
-            Self::Tcp(socket) => stamp::read(socket, into),
-            other => other.read(into).map(|length| (length, None)),
+            Self::Plain(socket) => socket.read_stamped(into),
+            Self::Tls(stream) => stream.read(into).map(|length| (length, None)),
         }
     }
 
     fn skip(&mut self, max: usize) -> Option<io::Result<usize>> {
-        if let Self::Tcp(socket) = self { Some(skip(socket, max)) } else { None }
+        if let Self::Plain(socket) = self { socket.skip(max) } else { None }
     }
 
     #[inline]
     fn is_drained_by_short_reads(&self) -> bool {
-        !matches!(self, Self::Tls(_))
+        matches!(self, Self::Plain(_))
     }
 }
 
-impl Read for Stream {
+impl<S: Plain> Read for Stream<S> {
     #[inline]
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(socket) | Self::Unix(socket) => socket.read(into),
+            Self::Plain(socket) => socket.read(into),
             Self::Tls(stream) => stream.read(into),
         }
     }
 }
 
-impl Write for Stream {
+impl<S: Plain> Write for Stream<S> {
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(socket) | Self::Unix(socket) => socket.write(bytes),
+            Self::Plain(socket) => socket.write(bytes),
             Self::Tls(stream) => stream.write(bytes),
         }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A socket of the kernel, each read and each write a call.
+#[derive(Debug)]
+pub struct KernelSocket {
+    pub socket: Socket,
+    is_tcp: bool,
+}
+
+impl KernelSocket {
+    pub fn new(socket: Socket, address: &Address) -> Self {
+        Self { socket, is_tcp: matches!(address, Address::Tcp(_)) }
+    }
+}
+
+impl Plain for KernelSocket {
+    fn read_stamped(&mut self, into: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+        match self.is_tcp {
+            true => stamp::read(&self.socket, into),
+            false => self.read(into).map(|length| (length, None)),
+        }
+    }
+
+    fn skip(&mut self, max: usize) -> Option<io::Result<usize>> {
+        self.is_tcp.then(|| skip(&self.socket, max))
+    }
+}
+
+impl Read for KernelSocket {
+    #[inline]
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.socket.read(into)
+    }
+}
+
+impl Write for KernelSocket {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -10,7 +10,7 @@ use drom_observe::clock;
 
 use crate::{
     poll::{Poll, Ready},
-    socket::{self, Route, Stream, Transport},
+    socket::{self, KernelSocket, Route, Stream, Transport},
 };
 
 pub trait World {
@@ -45,22 +45,23 @@ impl Kernel {
 }
 
 impl World for Kernel {
-    type Stream = Stream;
+    type Stream = Stream<KernelSocket>;
 
     #[inline]
     fn now_ns(&self) -> u64 {
         clock::monotonic_ns()
     }
 
-    fn connect(&mut self, route: &Route, token: u32) -> io::Result<Stream> {
-        let stream = Stream::new(socket::connect(route, self.connects)?, route)?;
+    fn connect(&mut self, route: &Route, token: u32) -> io::Result<Self::Stream> {
+        let socket = socket::connect(route, self.connects)?;
+        let stream = Stream::new(KernelSocket::new(socket, &route.address), route)?;
         self.connects += 1;
-        self.poll.add(stream.socket(), u64::from(token))?;
+        self.poll.add(&stream.socket().socket, u64::from(token))?;
         Ok(stream)
     }
 
-    fn connect_error(&self, stream: &Stream) -> Option<io::Error> {
-        stream.socket().take_error().unwrap_or_else(Some)
+    fn connect_error(&self, stream: &Self::Stream) -> Option<io::Error> {
+        stream.socket().socket.take_error().unwrap_or_else(Some)
     }
 
     #[inline]

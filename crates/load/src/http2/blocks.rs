@@ -105,11 +105,9 @@ impl Template {
 
 /// The block of a request that comes once; it puts nothing into the server's table.
 pub fn put_request(block: &mut Vec<u8>, request: &Request, is_secure: bool) {
-    let mut name_buffer = Vec::new();
-    let mut put = |name: &[u8], value: &[u8]| {
-        name_buffer.clear();
-        name_buffer.extend(name.iter().map(u8::to_ascii_lowercase));
-        put_field(block, &name_buffer, value);
+    let mut put = |name: &[u8], value: &[u8]| match static_field(name, value) {
+        Some(index) => put_integer(block, index, 7, 0x80),
+        None => put_literal(block, name, value, (4, 0)),
     };
     put(b":method", request.method());
     put(b":scheme", if is_secure { b"https" } else { b"http" });
@@ -118,13 +116,6 @@ pub fn put_request(block: &mut Vec<u8>, request: &Request, is_secure: bool) {
     request.fields().for_each(|(name, value)| put(name, value));
     if request.has_length() {
         put(b"content-length", request.body().len().to_string().as_bytes());
-    }
-}
-
-fn put_field(block: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    match static_field(name, value) {
-        Some(index) => put_integer(block, index, 7, 0x80),
-        None => put_literal(block, name, value, (4, 0)),
     }
 }
 
@@ -143,14 +134,16 @@ fn static_field(name: &[u8], value: &[u8]) -> Option<usize> {
     found.map(|(_, _, index)| *index)
 }
 
-/// A literal field; how its first byte begins says what becomes of it.
+/// A literal field, its name in lower case; how its first byte begins says what becomes of it.
 fn put_literal(block: &mut Vec<u8>, name: &[u8], value: &[u8], (bits, leading): (u8, u8)) {
-    let known =
-        STATIC_NAMES.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, index)| *index);
+    let known = STATIC_NAMES
+        .iter()
+        .find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))
+        .map(|(_, index)| *index);
     put_integer(block, known.unwrap_or(0), bits, leading);
     if known.is_none() {
         put_integer(block, name.len(), 7, 0);
-        block.extend_from_slice(name);
+        block.extend(name.iter().map(u8::to_ascii_lowercase));
     }
     put_integer(block, value.len(), 7, 0);
     block.extend_from_slice(value);
