@@ -56,7 +56,7 @@ fuzz:
 	@scripts/rust.sh
 	@scripts/packages.sh 'the tests' $(PERL_PACKAGES) $(SCRIPT_PACKAGES)
 	PROPTEST_CASES=$(FUZZ_CASES) cargo test --release -p drom-load --lib --test answer --test http2
-	PROPTEST_CASES=$(FUZZ_CASES) cargo test --release -p drom-scenario
+	PROPTEST_CASES=$(FUZZ_CASES) cargo test --release -p drom-scenario -p drom-classics
 	PROPTEST_CASES=$(FUZZ_CASES) cargo test --release -p drom-serve --lib
 
 ratchet:

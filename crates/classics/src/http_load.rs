@@ -292,14 +292,14 @@ pub fn cipher_note(word: &str) -> String {
     format!("http_load: -cipher {word}{set} cannot be had and is left out\n")
 }
 
-/// A line for each URL, for a list that the engine reads.
+/// A line for each URL, for a list that the engine reads: the server, and the number of its row.
 #[must_use]
 pub fn list(urls: &[Url]) -> String {
-    let line = |url: &Url| {
-        let Url { tls, host, port, path, .. } = url;
-        format!("http{}://{host}:{port}{path}\n", if *tls { "s" } else { "" })
+    let line = |(row, url): (usize, &Url)| {
+        let Url { tls, host, port, .. } = url;
+        format!("http{}://{host}:{port}/{row}\n", if *tls { "s" } else { "" })
     };
-    urls.iter().map(line).collect()
+    urls.iter().enumerate().map(line).collect()
 }
 
 /// HTTP/1.0, with the host's name and nothing of a port.

@@ -6,6 +6,7 @@
 mod calls;
 mod period;
 mod report;
+mod session_log;
 mod sessions;
 
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::Refusal;
 pub use calls::{Calls, printed};
 pub use period::Period;
 pub use report::{Cpu, Figures, report};
+pub use session_log::{Session, sessions};
 pub use sessions::Sessions;
 
 const STATUS_WRONG: u8 = 1;
@@ -86,6 +88,14 @@ pub struct Wsess {
     pub think_s: f64,
 }
 
+/// Sessions of a file, seconds between two bursts where the file does not say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wsesslog {
+    pub sessions: u64,
+    pub think_s: f64,
+    pub file: String,
+}
+
 /// What of each request is printed, besides its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Printed {
@@ -119,6 +129,7 @@ pub struct Options {
     pub wset: Option<Wset>,
     pub wlog: Option<Wlog>,
     pub wsess: Option<Wsess>,
+    pub wsesslog: Option<Wsesslog>,
     pub print_request: Option<Printed>,
     pub ssl: bool,
     pub ssl_ciphers: Option<String>,
@@ -143,11 +154,11 @@ Usage: httperf [--server S] [--server-name S] [--port N] [--uri S]
         [--rate X | --period [d|u|e]X[,X]]
         [--num-conns N] [--num-calls N] [--burst-length N] [--max-connections N] [--method S]
         [--timeout X] [--think-timeout X] [--runtime X] [--wset N,X] [--wlog y|n,FILE]
-        [--wsess N,N,X] [--print-request [header|body]]
+        [--wsess N,N,X] [--wsesslog N,X,FILE] [--print-request [header|body]]
         [--ssl] [--ssl-ciphers L] [--ssl-no-reuse] [--ssl-certificate FILE --ssl-key FILE]
         [--add-header S] [--http-version S] [--no-host-hdr] [--myaddr S] [--client I/N]
         [--send-buffer N] [--recv-buffer N] [--hog] [--verbose] [--version] [--native]
-Known and not built yet: --wsesslog, --wsesspage, --session-cookies, --servers, --print-reply and
+Known and not built yet: --wsesspage, --session-cookies, --servers, --print-reply and
 the rest of httperf 0.9.
 ";
 
@@ -171,6 +182,7 @@ impl Default for Options {
             wset: None,
             wlog: None,
             wsess: None,
+            wsesslog: None,
             print_request: None,
             ssl: false,
             ssl_ciphers: None,
@@ -297,6 +309,7 @@ impl Options {
             "wset" => self.wset = Some(wset(value)?),
             "wlog" => self.wlog = Some(wlog(value)?),
             "wsess" => self.wsess = Some(wsess(value)?),
+            "wsesslog" => self.wsesslog = Some(wsesslog(value)?),
             "print-request" => self.print_request = Some(part("print-request", value)?),
             "ssl" => self.ssl = true,
             "ssl-ciphers" => self.ssl_ciphers = text(),
@@ -306,6 +319,16 @@ impl Options {
             _ => self.missing.push(name),
         }
         Ok(())
+    }
+
+    pub(crate) fn method(&self) -> &str {
+        self.method.as_deref().unwrap_or("GET")
+    }
+
+    /// In sessions, of whatever kind.
+    #[must_use]
+    pub fn is_sessions(&self) -> bool {
+        self.wsess.is_some() || self.wsesslog.is_some()
     }
 
     /// Of each request; there is none without end.
@@ -346,9 +369,22 @@ fn wsess(value: &str) -> Result<Wsess, Refusal> {
     let wrong = || illegal("--wsess", value);
     let parts: Vec<&str> = value.split(',').collect();
     let [sessions, calls, think_s] = parts[..] else { return Err(wrong()) };
-    let think_s = think_s.parse().ok().filter(|s| (0.0..=1e6).contains(s)).ok_or_else(wrong)?;
+    let think_s = think_s_of(think_s).ok_or_else(wrong)?;
     let count = |text: &str| text.parse().map_err(|_| wrong());
     Ok(Wsess { sessions: count(sessions)?, calls: count(calls)?, think_s })
+}
+
+fn wsesslog(value: &str) -> Result<Wsesslog, Refusal> {
+    let wrong = || illegal("--wsesslog", value);
+    let parts: Vec<&str> = value.splitn(3, ',').collect();
+    let [sessions, think_s, file] = parts[..] else { return Err(wrong()) };
+    let think_s = think_s_of(think_s).ok_or_else(wrong)?;
+    let sessions = sessions.parse().map_err(|_| wrong())?;
+    Ok(Wsesslog { sessions, think_s, file: file.to_owned() })
+}
+
+fn think_s_of(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|seconds| (0.0..=1e6).contains(seconds))
 }
 
 fn part(name: &str, value: &str) -> Result<Printed, Refusal> {
@@ -363,11 +399,10 @@ fn part(name: &str, value: &str) -> Result<Printed, Refusal> {
 /// The bytes of each request, where all are the same.
 #[must_use]
 pub fn request(options: &Options) -> Vec<u8> {
-    request_of(options, &options.uri)
+    request_of(options, options.method(), &options.uri, b"")
 }
 
-fn request_of(options: &Options, uri: &str) -> Vec<u8> {
-    let method = options.method.as_deref().unwrap_or("GET");
+fn request_of(options: &Options, method: &str, uri: &str, contents: &[u8]) -> Vec<u8> {
     let (major, minor) = options.http_version;
     let mut head = format!("{method} {uri} HTTP/{major}.{minor}\r\nUser-Agent: {USER_AGENT}\r\n");
     if !options.no_host {
@@ -380,7 +415,10 @@ fn request_of(options: &Options, uri: &str) -> Vec<u8> {
     if !head.ends_with("\r\n") {
         head += "\r\n";
     }
-    (head + "\r\n").into_bytes()
+    if !contents.is_empty() {
+        head += &format!("Content-length: {}\r\n", contents.len());
+    }
+    [(head + "\r\n").as_bytes(), contents].concat()
 }
 
 /// The command line as httperf repeats it.
@@ -390,7 +428,8 @@ pub fn echo(options: &Options) -> String {
     let seconds = |seconds: f64| (seconds > 0.0).then(|| general(seconds));
     let text = |text: &Option<String>| text.clone();
     let (major, minor) = options.http_version;
-    let is_sessions = options.wsess.is_some();
+    let is_sessions = options.is_sessions();
+    let logged = options.wsesslog.as_ref();
     let words = [
         ("print-request", options.print_request.map(|part| part.words().to_owned())),
         ("think-timeout=", seconds(options.think_timeout)),
@@ -410,6 +449,7 @@ pub fn echo(options: &Options) -> String {
         ("add-header=", options.add_header.as_ref().map(|header| format!("'{header}'"))),
         ("method=", text(&options.method)),
         ("wsess=", options.wsess.map(|w| format!("{},{},{:.3}", w.sessions, w.calls, w.think_s))),
+        ("wsesslog=", logged.map(|w| format!("{},{:.3},{}", w.sessions, w.think_s, w.file))),
         ("num-conns=", (!is_sessions).then(|| options.num_conns.to_string())),
         ("num-calls=", (!is_sessions).then(|| options.num_calls.to_string())),
         ("burst-length=", (options.burst_length > 1).then(|| options.burst_length.to_string())),

@@ -88,9 +88,11 @@ fn a_rate_starts_connections_by_the_clock() {
 #[test]
 fn what_is_missing_is_said() {
     for (line, what) in [
-        ("--wsesslog=10,5,f", "--wsesslog is not built yet"),
-        ("--wsess=9,9,1 --burst-length=3", "--burst-length above 2 in sessions is not built yet"),
-        ("--rate=5 --num-calls=9 --burst=3", "--burst-length with a rate is not built yet"),
+        ("--wsesspage=10,5", "--wsesspage is not built yet"),
+        ("--wset=9,1 --burst-length=2", "--burst-length with a list of URIs is not built yet"),
+        ("--wsesslog=1,0,/no/f", "can't open /no/f: No such file or directory"),
+        ("--wsesslog=1,0,/dev/null", "no session in /dev/null: write a URI on a line of its own"),
+        ("--wsesslog=1,0", "illegal --wsesslog 1,0"),
         ("--ssl --ssl-ciphers=RC4-MD5", "--ssl-ciphers=RC4-MD5: none is spoken here"),
         ("--period=v1,2", "illegal interarrival time v1,2"),
         ("--num-conns=x", "illegal number of connections x"),

@@ -10,10 +10,7 @@ use std::{
     net::TcpListener,
     path::Path,
     process::{Command, Stdio},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex},
     thread,
 };
 
@@ -34,24 +31,47 @@ fn report(server: &Recording, line: &str) -> String {
     report_at(server.address.port(), line)
 }
 
-/// A server that answers all that one read brings; its port, and the most requests of one read.
-fn pipelined() -> (u16, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("an address").port();
-    let most = Arc::new(AtomicUsize::new(0));
-    let seen = Arc::clone(&most);
-    thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let mut buffer = [0; 4096];
-            while let Ok(length @ 1..) = stream.read(&mut buffer) {
-                let requests = buffer[..length].windows(4).filter(|w| w == b"\r\n\r\n").count();
-                seen.fetch_max(requests, Relaxed);
-                let answers = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".repeat(requests);
-                stream.write_all(&answers).expect("the client reads");
+/// A server that answers all that one read brings, one connection after the other.
+struct Pipelined {
+    port: u16,
+    /// What each read brought.
+    reads: Arc<Mutex<Vec<String>>>,
+}
+
+impl Pipelined {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let reads = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&reads);
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let mut buffer = [0; 4096];
+                while let Ok(length @ 1..) = stream.read(&mut buffer) {
+                    let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+                    let answers = answer.repeat(text.matches("\r\n\r\n").count());
+                    seen.lock().expect("nobody has panicked").push(text);
+                    stream.write_all(&answers).expect("the client reads");
+                }
             }
-        }
-    });
-    (port, most)
+        });
+        Self { port, reads }
+    }
+
+    /// The request lines of each read.
+    fn lines(&self) -> Vec<Vec<String>> {
+        let reads = self.reads.lock().expect("nobody has panicked");
+        let lines = |read: &String| {
+            let lines = read.lines().filter_map(|line| line.strip_suffix(" HTTP/1.1"));
+            lines.map(str::to_owned).collect()
+        };
+        reads.iter().map(lines).collect()
+    }
+
+    fn most_in_a_read(&self) -> Option<usize> {
+        self.lines().iter().map(Vec::len).max()
+    }
 }
 
 fn paths(server: &Recording) -> Vec<String> {
@@ -70,10 +90,43 @@ fn a_rate_is_of_connections_with_all_their_calls() {
 
 #[test]
 fn calls_of_a_burst_are_written_together() {
-    let (port, most) = pipelined();
-    let report = report_at(port, "--num-conns=2 --num-calls=7 --burst-length=3");
+    let server = Pipelined::start();
+    let report = report_at(server.port, "--num-conns=2 --num-calls=7 --burst-length=3");
     assert!(report.contains("\nTotal: connections 2 requests 14 replies 14 "), "{report}");
-    assert_eq!(most.load(Relaxed), 3);
+    assert_eq!(server.most_in_a_read(), Some(3));
+}
+
+#[test]
+fn so_they_are_with_a_rate_and_in_sessions() {
+    let server = Pipelined::start();
+    let rated = report_at(server.port, "--rate=50 --num-conns=2 --num-calls=7 --burst-length=3");
+    assert!(rated.contains("\nTotal: connections 2 requests 14 replies 14 "), "{rated}");
+    assert_eq!(server.most_in_a_read(), Some(3));
+    let server = Pipelined::start();
+    let session = report_at(server.port, "--wsess=2,9,0.01 --burst-length=4");
+    assert!(session.contains("\nTotal: connections 2 requests 18 replies 18 "), "{session}");
+    assert!(session.ends_with("\nSession length histogram: 0 0 0 0 0 0 0 0 0 2\n"), "{session}");
+    // The first call of a burst is alone.
+    let parts: Vec<usize> = server.lines().iter().map(Vec::len).collect();
+    assert_eq!(parts, [1, 3, 1, 3, 1, 1, 3, 1, 3, 1]);
+}
+
+#[test]
+fn a_log_of_sessions_is_followed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("sessions");
+    let text = "# two sessions\n/a think=0.2\n\t/b\n\t/c method=HEAD\n\t/d\n\
+                /e method=POST contents='x y'\n\n/f\n";
+    std::fs::write(&file, text).expect("written");
+    let server = Pipelined::start();
+    let report = report_at(server.port, &format!("--wsesslog=3,0,{}", file.display()));
+    assert!(report.contains("\nTotal: connections 3 requests 11 replies 11 "), "{report}");
+    assert!(report.ends_with("\nSession length histogram: 0 1 0 0 0 2\n"), "{report}");
+    let first: [&[&str]; 3] = [&["GET /a"], &["GET /b", "HEAD /c", "GET /d"], &["POST /e"]];
+    let second: [&[&str]; 1] = [&["GET /f"]];
+    assert_eq!(server.lines(), [&first[..], &second, &first].concat());
+    let reads = server.reads.lock().expect("nobody has panicked");
+    assert!(reads[2].ends_with("\r\nContent-length: 3\r\n\r\nx y"), "{}", reads[2]);
 }
 
 #[test]

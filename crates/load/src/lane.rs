@@ -340,6 +340,7 @@ impl<'a, W: World> Lane<'a, W> {
             // What the server has said it will not answer is asked again elsewhere.
             self.tally.counts.resent += connection.flights.len() as u64 - connection.pending as u64;
             self.hang_up(connection);
+            self.write_request(connection);
         }
         kept
     }

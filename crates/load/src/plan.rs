@@ -3,6 +3,7 @@
 use std::{
     fmt,
     net::{IpAddr, SocketAddr},
+    ops::Range,
     path::PathBuf,
     sync::Arc,
     time::Duration,
@@ -169,10 +170,19 @@ pub struct Scene {
     pub finishes_rounds: bool,
     /// Each way through the scenario in its turn, every judgement kept: a test, not a load.
     pub is_test: bool,
-    /// Connections are made for requests, not ahead of them.
-    pub connects_late: bool,
-    /// Row by row of the scenario's list: sent as they are, in place of what the scenario writes.
-    pub raw_requests: Vec<Vec<u8>>,
+    /// Connections are made for the requests of a round, not ahead of them, and end with it.
+    pub connects_for_rounds: bool,
+    /// What goes out in place of what the scenario writes.
+    pub raw: Option<Raw>,
+}
+
+/// Requests as they are, in bursts: where the scenario asks for `/7`, burst 7 is written at once
+/// and its answers are waited for together. Ways through the scenario are taken in turn.
+#[derive(Clone, Debug, Default)]
+pub struct Raw {
+    pub requests: Vec<Vec<u8>>,
+    /// Each a range of them.
+    pub bursts: Vec<Range<u32>>,
 }
 
 /// Without a pace a closed loop: every connection sends its next request when the answer to the
@@ -282,6 +292,10 @@ impl Plan {
         }
     }
 
+    fn has_raw(&self) -> bool {
+        self.scene.as_ref().is_some_and(|scene| scene.raw.is_some())
+    }
+
     fn has_warmup_of_a_recording(&self) -> bool {
         let arrivals = self.pace.as_ref().map(|pace| &pace.arrivals);
         matches!(arrivals, Some(Arrivals::Recorded(_))) && !self.warmup.is_zero()
@@ -312,6 +326,8 @@ impl Plan {
             "a user waits for an answer before the next request: nothing to pipeline"
         } else if self.scene.as_ref().is_some_and(|scene| !scene.has_all_targets()) {
             "a server of the scenario has no address"
+        } else if self.version == Version::Http2 && self.has_raw() {
+            "requests as they are cannot be sent over HTTP/2"
         } else if self.scene.is_some() && self.expect_body.is_some() {
             "bodies are what the scenario's checks say"
         } else if self.has_warmup_of_a_recording() {
@@ -332,6 +348,27 @@ impl Plan {
             return self.pace.as_ref().map_or(Ok(()), Pace::check);
         };
         Err(Error::Plan { reason })
+    }
+}
+
+impl Raw {
+    /// Each request a burst of its own.
+    #[must_use]
+    pub fn singly(requests: Vec<Vec<u8>>) -> Self {
+        let bursts = (0..requests.len() as u32).map(|row| row..row + 1).collect();
+        Self { requests, bursts }
+    }
+
+    /// The burst that the path of a scenario's request names; the first one where there is none.
+    pub(crate) fn burst(&self, path: &[u8]) -> Range<u32> {
+        let number = path.iter().skip(1).fold(0_usize, |number, digit| {
+            number.saturating_mul(10).saturating_add(usize::from(digit.wrapping_sub(b'0')))
+        });
+        self.bursts.get(number).filter(|burst| !burst.is_empty()).cloned().unwrap_or(0..1)
+    }
+
+    pub(crate) fn request(&self, row: u32) -> &[u8] {
+        self.requests.get(row as usize).map_or(b"", |request| request)
     }
 }
 

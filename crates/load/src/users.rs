@@ -1,11 +1,11 @@
 //! Users of a scenario: what one thread's [`Users`] do next, and what their answers are judged as.
 //!
-//! A user has one request at a time. Nobody is asked for the next request inside of an answer: who
-//! can go on is noted, and the worker's loop lets them ([`Users::next_turn`]), so that no chain of
-//! users and connections can recurse. Which connection a request goes to is `lane/users.rs`'s
-//! business; knows no sockets and no clock.
+//! A user has one request at a time, or one burst of them ([`Raw`](crate::Raw)). Nobody is asked
+//! for the next request inside of an answer: who can go on is noted, and the worker's loop lets
+//! them ([`Users::next_turn`]), so that no chain of users and connections can recurse. Which
+//! connection a request goes to is `lane/users.rs`'s business; knows no sockets and no clock.
 
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{cmp::Reverse, collections::BinaryHeap, ops::Range};
 
 use drom_scenario::{
     Answer, Counts, Judged, Judgement, Next, Part, Request, Scenario, Share, User, Wants,
@@ -49,6 +49,9 @@ struct Place {
     user: User,
     request: Request,
     is_head: bool,
+    /// The rows of a burst, and how many of its answers are still to come.
+    burst: Range<u32>,
+    unanswered: u32,
     head: Vec<u8>,
     body: Vec<u8>,
     is_inside: bool,
@@ -82,6 +85,8 @@ pub enum Turn {
     },
     /// It wants to begin a round.
     Round { user: u32 },
+    /// It needs its connections no more.
+    Leave { user: u32 },
     /// Nobody has anything to do now.
     Nobody,
 }
@@ -96,7 +101,7 @@ impl<'a> Users<'a> {
     ) -> Self {
         let part = Part { number: at, of: threads, seed: scene.seed, unix_s_at_zero };
         let mut share = Share::new(&scene.scenario, part);
-        share.takes_ways_in_turn = scene.is_test;
+        share.takes_ways_in_turn = scene.is_test || scene.raw.is_some();
         let mut made = Self {
             scene,
             places: Vec::new(),
@@ -179,8 +184,16 @@ impl<'a> Users<'a> {
         &self.places[user as usize].request
     }
 
-    pub fn is_head(&self, user: u32) -> bool {
-        self.places[user as usize].is_head
+    /// The rows of the burst that it is; a request that the scenario writes is one of its own.
+    pub fn burst(&self, user: u32) -> Range<u32> {
+        self.places[user as usize].burst.clone()
+    }
+
+    pub fn is_head(&self, exchange: &Exchange) -> bool {
+        match &self.scene.raw {
+            Some(raw) => raw.request(exchange.row).starts_with(b"HEAD "),
+            None => self.places[exchange.user as usize].is_head,
+        }
     }
 
     pub fn wants(&self, user: u32) -> Wants {
@@ -205,6 +218,9 @@ impl<'a> Users<'a> {
 
     /// Judges a whole answer; whether it is a good one.
     pub fn answered(&mut self, exchange: &Exchange, now_ns: u64) -> bool {
+        if !self.ends_burst(exchange.user) {
+            return self.answered_in_burst(exchange, now_ns);
+        }
         let place = &mut self.places[exchange.user as usize];
         let answer = Answer {
             status: exchange.status,
@@ -224,20 +240,42 @@ impl<'a> Users<'a> {
     }
 
     fn ended_well(&mut self, exchange: &Exchange, judgement: &Judgement, now_ns: u64) {
-        let step = &mut self.tally.steps[judgement.step];
-        let is_good = judgement.failed == 0;
-        *(if is_good { &mut step.ok } else { &mut step.failed }) += 1;
-        step.latency.record_ns(now_ns.saturating_sub(exchange.written_ns));
+        self.count(judgement.step, exchange, judgement.failed == 0, now_ns);
         self.forget_answer(exchange.user);
         self.ready.push(exchange.user);
+    }
+
+    fn count(&mut self, step: usize, exchange: &Exchange, is_good: bool, now_ns: u64) {
+        let step = &mut self.tally.steps[step];
+        *(if is_good { &mut step.ok } else { &mut step.failed }) += 1;
+        step.latency.record_ns(now_ns.saturating_sub(exchange.written_ns));
+    }
+
+    /// One answer less is to come; whether it was the last of the user's burst.
+    fn ends_burst(&mut self, user: u32) -> bool {
+        let unanswered = &mut self.places[user as usize].unanswered;
+        *unanswered = unanswered.saturating_sub(1);
+        *unanswered == 0
+    }
+
+    /// The user waits for others of its burst.
+    fn answered_in_burst(&mut self, exchange: &Exchange, now_ns: u64) -> bool {
+        let is_good = exchange.status < 400;
+        let step = self.places[exchange.user as usize].request.step;
+        self.count(step, exchange, is_good, now_ns);
+        self.forget_answer(exchange.user);
+        is_good
     }
 
     /// There is no answer. `rests`: nothing else would come of asking again at once.
     pub fn failed(&mut self, exchange: &Exchange, kind: ErrorKind, now_ns: u64, rests: bool) {
         let user = exchange.user;
-        let place = &mut self.places[user as usize];
-        let step = place.request.step;
+        let step = self.places[user as usize].request.step;
         self.tally.steps[step].failed += 1;
+        if !self.ends_burst(user) {
+            return;
+        }
+        let place = &mut self.places[user as usize];
         if self.scene.is_test {
             let judged =
                 Judged::without_answer(&self.scene.scenario, &place.request, kind.in_words());
@@ -299,11 +337,11 @@ impl<'a> Users<'a> {
                 }
                 Next::Done => {
                     self.end_round(user, now_ns);
-                    return None;
+                    return self.leave(user);
                 }
                 Next::Exhausted { feeder } => {
                     self.end(user, feeder);
-                    return None;
+                    return self.leave(user);
                 }
             }
         }
@@ -315,11 +353,15 @@ impl<'a> Users<'a> {
         let place = &mut self.places[user as usize];
         std::mem::swap(&mut place.request, &mut self.share.request);
         place.is_head = place.request.method() == b"HEAD";
+        if let Some(raw) = &self.scene.raw {
+            place.burst = raw.burst(place.request.target());
+        }
+        place.unanswered = place.burst.len() as u32;
         place.done += 1;
         let planned_ns = if place.planned_ns == 0 { now_ns } else { place.planned_ns };
         place.planned_ns = 0;
         let (origin, step) = (place.request.origin, place.request.step);
-        self.tally.steps[step].sent += 1;
+        self.tally.steps[step].sent += u64::from(place.unanswered);
         let is_punctual = std::mem::take(&mut place.is_punctual);
         Turn::Send { user, origin, planned_ns, is_punctual }
     }
@@ -335,6 +377,10 @@ impl<'a> Users<'a> {
         } else {
             self.ready.push(user);
         }
+    }
+
+    fn leave(&self, user: u32) -> Option<Turn> {
+        self.scene.connects_for_rounds.then_some(Turn::Leave { user })
     }
 
     /// The user has no more to do. A round that has sent nothing was none.
@@ -355,6 +401,8 @@ impl Place {
             user,
             request: Request::default(),
             is_head: false,
+            burst: 0..1,
+            unanswered: 0,
             head: Vec::new(),
             body: Vec::new(),
             is_inside: false,

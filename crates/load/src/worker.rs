@@ -398,7 +398,7 @@ impl<W: World> Worker<'_, W> {
         if let Some(users) = &mut self.lane.users {
             users.wake(now_ns);
         }
-        while let Some(asking) = self.lane.next_asking() {
+        while let Some(asking) = self.lane.next_asking(&mut self.connections) {
             self.lane.ask(&mut self.connections[asking.token as usize], asking);
             if self.is_past_deadline() {
                 return;

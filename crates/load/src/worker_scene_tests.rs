@@ -4,10 +4,10 @@ use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
 use drom_scenario::{AccessLog, LogOptions, Scenario};
 
-use super::tests::{is_near, plan, run};
+use super::tests::{is_near, plan, run, run_pipelined};
 use crate::{
     outcome::{ErrorKind, Outcome},
-    plan::{Pace, Plan, Scene, Stop, Target},
+    plan::{Pace, Plan, Raw, Scene, Stop, Target},
     scene::SceneTally,
     schedule::{Arrivals, Stage},
     sim::{Act, Asked, page},
@@ -44,8 +44,8 @@ fn of(scenario: Scenario) -> Scene {
         seed: 7,
         finishes_rounds: false,
         is_test: false,
-        connects_late: false,
-        raw_requests: Vec::new(),
+        connects_for_rounds: false,
+        raw: None,
     }
 }
 
@@ -257,4 +257,61 @@ fn a_test_goes_every_way_once_and_keeps_what_it_saw() {
     assert_eq!(steps, ["GET /1", "GET /2"]);
     let failed = judged[1].checks.iter().filter(|check| check.found.is_some());
     assert_eq!(failed.count(), 1);
+}
+
+/// A page, then three pictures at once, a pause, a page.
+fn bursts(stop: Stop) -> Plan {
+    let text = "base = 'http://a'\n[[step]]\nurl = '/0'\n[[step]]\nurl = '/1'\n\
+                [[step]]\nthink = '5ms'\n[[step]]\nurl = '/0'\n";
+    let mut plan = load(1, stop, text);
+    let request = |line: &str| format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes();
+    let lines = ["GET /page", "GET /b", "HEAD /c", "GET /d"];
+    let scene = plan.scene.as_mut().expect("a scene");
+    scene.raw = Some(Raw { requests: lines.map(request).to_vec(), bursts: vec![0..1, 1..4] });
+    scene.connects_for_rounds = true;
+    plan.records_max = 100;
+    plan
+}
+
+#[test]
+fn a_burst_is_written_at_once_and_waited_for_as_a_whole() {
+    let script = |asked: Asked<'_>| match asked.text.starts_with("HEAD") {
+        true => vec![(MS, Act::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n".to_vec()))],
+        false => vec![(MS, page("x"))],
+    };
+    let outcome = run(&bursts(Stop::Requests(3)), script);
+    assert_eq!(counts(&outcome), [(3, 3, 0), (9, 9, 0), (3, 3, 0)]);
+    assert_eq!((outcome.sent, outcome.reconnects, outcome.body_bytes), (15, 2, 12));
+    let rows: Vec<u32> = outcome.records.iter().map(|record| record.exchange.row).collect();
+    assert_eq!(rows, [0, 1, 2, 3, 0].repeat(3));
+    let written = |at: usize| outcome.records[at].exchange.written_ns;
+    assert!(written(1) == written(2) && written(2) == written(3));
+    assert!(is_near(written(4) - outcome.records[3].ended_ns, 5 * MS));
+    // Each round has a connection of its own.
+    let first = outcome.records.iter().filter(|record| record.on_socket == 0);
+    assert_eq!(first.map(|record| record.exchange.row).collect::<Vec<_>>(), [0; 3]);
+}
+
+#[test]
+fn what_a_server_leaves_of_a_burst_is_asked_again() {
+    let script = |asked: Asked<'_>| match asked.text.contains("/b") {
+        true => vec![(MS, answer("Connection: close\r\n", "x")), (MS, Act::Close)],
+        false if asked.text.starts_with("HEAD") => vec![(MS, answer("", ""))],
+        false => vec![(MS, page("x"))],
+    };
+    let (outcome, asked) = run_pipelined(&bursts(Stop::Requests(2)), script);
+    assert_eq!((outcome.sent, outcome.ok, outcome.failed, asked), (10, 10, 0, 14));
+    assert_eq!((outcome.resent, outcome.reconnects), (4, 3));
+}
+
+#[test]
+fn a_burst_fails_as_a_whole_and_ends_its_round() {
+    let script = |asked: Asked<'_>| match asked.text.contains("/b") {
+        true => vec![(MS, Act::Close)],
+        false if asked.text.contains("/page") => vec![(MS, page("x"))],
+        false => vec![],
+    };
+    let outcome = run(&bursts(Stop::Requests(2)), script);
+    assert_eq!(counts(&outcome), [(2, 2, 0), (6, 0, 6), (0, 0, 0)]);
+    assert_eq!((outcome.errors[&ErrorKind::Closed], tally(&outcome).rounds.done), (6, 2));
 }

@@ -33,7 +33,7 @@ pub(super) fn run(
 
 /// The same, and how many requests the server saw: those written into a closed socket it did not,
 /// those that it had said it would not answer it may have seen twice.
-fn run_pipelined(
+pub(super) fn run_pipelined(
     plan: &Plan,
     script: impl FnMut(Asked<'_>) -> Vec<(u64, Act)> + 'static,
 ) -> (Outcome, u64) {

@@ -157,8 +157,8 @@ fn users(server: &Server, connections: u32, depth: u32, rounds: u64) -> Plan {
         seed: 1,
         finishes_rounds: false,
         is_test: false,
-        connects_late: false,
-        raw_requests: Vec::new(),
+        connects_for_rounds: false,
+        raw: None,
     };
     Plan { scene: Some(scene), ..plan }
 }

@@ -12,8 +12,6 @@ pub struct Request {
     /// Where it goes: a place in [`Scenario::origins`](crate::Scenario::origins).
     pub origin: usize,
     pub wants: Wants,
-    /// Which row of its list it is, where every request takes one.
-    pub row: u32,
     /// How many redirects of this step led to it.
     pub redirects: u32,
     /// Method, target, authority and fields one after the other.

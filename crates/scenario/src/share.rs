@@ -16,6 +16,7 @@ pub struct Share {
     pub counts: Counts,
     /// Rounds take the ways through the scenario in turn, whatever their weights: for a test.
     pub takes_ways_in_turn: bool,
+    next_way: usize,
     pub(crate) cursors: Vec<Cursor>,
     pub(crate) tools: Vec<Tool>,
     pub(crate) scratch: Vec<u8>,
@@ -68,6 +69,7 @@ impl Share {
             request: Request::default(),
             counts: Counts::new(scenario.checks.len()),
             takes_ways_in_turn: false,
+            next_way: 0,
             cursors: cursors.collect(),
             tools: scenario.regexes.iter().map(Tool::new).collect(),
             scratch: Vec::new(),
@@ -85,6 +87,12 @@ impl Share {
     #[must_use]
     pub fn verdicts(&self) -> &[Verdict] {
         &self.verdicts
+    }
+
+    pub(crate) fn next_way(&mut self, ways: usize) -> usize {
+        let way = self.next_way % ways;
+        self.next_way = way + 1;
+        way
     }
 
     pub(crate) fn next_in_sequence(&mut self) -> u64 {

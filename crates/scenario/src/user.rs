@@ -227,7 +227,7 @@ impl User {
         }
         self.flow = match scenario.flows.len() {
             1 => 0,
-            ways if share.takes_ways_in_turn => (self.own.iteration as usize - 1) % ways,
+            ways if share.takes_ways_in_turn => share.next_way(ways),
             _ => weighted(&scenario.weights, &mut self.own.rng),
         };
         (self.at, self.wake_ns, self.state) = (0, 0, State::Inside);
@@ -295,7 +295,6 @@ impl User {
             self.own.sequence = share.next_in_sequence();
         }
         share.request.begin(number, step.wants);
-        share.request.row = step.takes.first().map_or(0, |feeder| self.own.rows[*feeder] as u32);
         let now_s = share.unix_s(now_ns);
         match self.own.build(scenario, share, step, &mut self.went, (&self.jar, now_s)) {
             Ok(()) => {

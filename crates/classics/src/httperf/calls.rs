@@ -1,64 +1,160 @@
-//! Which calls a run of httperf makes: one again and again, or what `--wset` and `--wlog` say, on
-//! connections with several calls or in sessions with pauses. Pure.
+//! Which calls a run of httperf makes: one again and again, or what `--wset`, `--wlog` and
+//! `--wsesslog` say, on connections with several calls or in sessions with pauses. Pure.
 //!
-//! Each different request is a row; what a connection or session does is a scenario that takes a
-//! row for each call.
+//! Each different request is a row, and requests that are written together are a burst of rows;
+//! what a connection or session does is a scenario that asks for bursts by their numbers.
 
-use super::{Options, Printed, Wset, request_of};
+use std::ops::Range;
+
+use super::{Options, Printed, Wset, request, request_of, session_log::Session};
 
 /// A run with more to it than one request again and again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
     /// Row by row.
     pub requests: Vec<Vec<u8>>,
+    /// Of rows.
+    pub bursts: Vec<Range<u32>>,
     /// Connections, or sessions.
     pub rounds: u64,
-    /// In each.
-    pub calls: u64,
-    /// In the scenario's language, with a file [`Calls::FILE`] of [`Calls::rows`].
+    /// In each, by its first row, where they differ; else one entry for all.
+    pub lengths: Vec<(u32, u64)>,
+    /// In the scenario's language, with a file [`Calls::FILE`] of [`Calls::rows`]; empty where the
+    /// engine needs none.
     pub scenario: String,
 }
 
 impl Calls {
     pub const FILE: &'static str = "calls.csv";
 
-    /// `None`: the engine needs no scenario for it. `log` is what the file of `--wlog` holds.
+    /// `uris` are those of `--wlog`, `sessions` those of `--wsesslog`.
     #[must_use]
-    pub fn of(options: &Options, log: &str) -> Option<Self> {
-        let is_several = options.rate > 0.0 && options.num_calls > 1;
-        let has_list = options.wset.is_some() || options.wlog.is_some();
-        if !is_several && !has_list && options.wsess.is_none() {
-            return None;
+    pub fn of(options: &Options, uris: &str, sessions: &[Session]) -> Self {
+        if options.wsesslog.is_some() {
+            return Self::of_sessions(options, sessions);
         }
-        let session = options.wsess.map(|wsess| (wsess.sessions, wsess.calls));
-        let (rounds, calls) = session.unwrap_or((options.num_conns, options.num_calls));
-        let uris = uris(options, log, rounds.saturating_mul(calls));
-        let ends = options.wlog.as_ref().is_some_and(|wlog| !wlog.wraps);
-        let most = (uris.len() as u64).div_ceil(calls.max(1));
-        let rounds = if ends { rounds.min(most) } else { rounds };
-        let scenario = scenario(options, calls, ends);
-        let requests = uris.iter().map(|uri| request_of(options, uri)).collect();
-        Some(Self { requests, rounds, calls, scenario })
+        if options.wset.is_some() || options.wlog.is_some() {
+            return Self::of_list(options, uris);
+        }
+        let is_simple = options.rate <= 0.0 || options.num_calls == 1;
+        if options.wsess.is_none() && is_simple {
+            return Self::again_and_again(options);
+        }
+        Self::of_one(options)
+    }
+
+    /// Calls of the session or connection that begins with this row.
+    #[must_use]
+    pub fn length(&self, row: u32) -> u64 {
+        let behind = self.lengths.partition_point(|(first, _)| *first <= row);
+        behind.checked_sub(1).map_or(0, |at| self.lengths[at].1)
+    }
+
+    /// The most of one session or connection.
+    #[must_use]
+    pub fn length_max(&self) -> u64 {
+        self.lengths.iter().map(|(_, calls)| *calls).max().unwrap_or(0)
     }
 
     /// The file that the scenario names.
     #[must_use]
     pub fn rows(&self) -> String {
-        let numbers = (0..self.requests.len()).map(|row| format!("{row}\n"));
-        "row\n".to_owned() + &numbers.collect::<String>()
+        let numbers = (0..self.bursts.len()).map(|burst| format!("{burst}\n"));
+        "burst\n".to_owned() + &numbers.collect::<String>()
+    }
+
+    fn again_and_again(options: &Options) -> Self {
+        let (rounds, calls) = rounds(options);
+        let requests = vec![request(options)];
+        Self { requests, rounds, lengths: vec![(0, calls)], ..Self::default() }
+    }
+
+    /// One request in bursts of several lengths: burst 3 has 3 of them.
+    fn of_one(options: &Options) -> Self {
+        let (rounds, calls) = rounds(options);
+        let most = u64::from(options.burst_length.max(1)).min(calls) as u32;
+        Self {
+            requests: vec![request(options); most as usize],
+            bursts: (0..=most).map(|length| 0..length).collect(),
+            rounds,
+            lengths: vec![(0, calls)],
+            scenario: round(options, calls, &|name, length| step(name, &length.to_string())),
+        }
+    }
+
+    /// Calls that take the next request of a list, one at a time.
+    fn of_list(options: &Options, uris: &str) -> Self {
+        let (rounds, calls) = rounds(options);
+        let uris = match options.wset {
+            Some(wset) => pages(options, wset, rounds.saturating_mul(calls)),
+            None => uris.split('\0').filter(|uri| !uri.is_empty()).map(str::to_owned).collect(),
+        };
+        let ends = options.wlog.as_ref().is_some_and(|wlog| !wlog.wraps);
+        let most = (uris.len() as u64).div_ceil(calls.max(1));
+        let feeder = format!(
+            "[feeder.calls]\nfile = \"{}\"\ntake = \"request\"\nonce = {ends}\n",
+            Self::FILE
+        );
+        let one = |name: &str, length: u64| {
+            step(name, "{{calls.burst}}") + &format!("repeat = {length}\n")
+        };
+        Self {
+            requests: uris
+                .iter()
+                .map(|uri| request_of(options, options.method(), uri, b""))
+                .collect(),
+            bursts: (0..uris.len() as u32).map(|row| row..row + 1).collect(),
+            rounds: if ends { rounds.min(most) } else { rounds },
+            lengths: vec![(0, calls)],
+            scenario: BASE.to_owned() + &feeder + &round(options, calls, &one)[BASE.len()..],
+        }
+    }
+
+    /// Sessions as a file has them, from the first one again behind the last.
+    fn of_sessions(options: &Options, sessions: &[Session]) -> Self {
+        let rounds = options.wsesslog.as_ref().map_or(0, |log| log.sessions);
+        let mut calls = Self { rounds, scenario: BASE.to_owned(), ..Self::default() };
+        for session in sessions {
+            calls.add_session(options, session);
+        }
+        calls
+    }
+
+    fn add_session(&mut self, options: &Options, session: &Session) {
+        let length = session.bursts.iter().map(|burst| burst.calls.len() as u64).sum();
+        self.lengths.push((self.requests.len() as u32, length));
+        self.scenario += &format!("[[scenario]]\nname = \"session {}\"\n", self.lengths.len());
+        for (at, burst) in session.bursts.iter().enumerate() {
+            for call in &burst.calls {
+                let method = call.method;
+                self.requests.push(request_of(options, method, &call.uri, &call.contents));
+            }
+            // The first one is a page, and what comes with it the pictures on it.
+            let rows = (self.requests.len() - burst.calls.len()) as u32..self.requests.len() as u32;
+            for part in [rows.start..rows.start + 1, rows.start + 1..rows.end] {
+                if !part.is_empty() {
+                    self.scenario += &step("scenario.step", &self.bursts.len().to_string());
+                    self.bursts.push(part);
+                }
+            }
+            if at + 1 < session.bursts.len() {
+                self.scenario += &pause("scenario.step", burst.think_s);
+            }
+        }
     }
 }
 
-/// What is asked for, call by call, as far as it does not begin again.
-fn uris(options: &Options, log: &str, calls: u64) -> Vec<String> {
-    if let Some(wset) = options.wset {
-        let (id, of) = options.client;
-        return (0..calls).map(|call| page(options, wset, call, (id, of))).collect();
-    }
-    match options.wlog {
-        None => vec![options.uri.clone()],
-        Some(_) => log.split('\0').filter(|uri| !uri.is_empty()).map(str::to_owned).collect(),
-    }
+const BASE: &str = "base = \"http://server\"\n";
+
+/// How many connections or sessions, and the calls of each.
+fn rounds(options: &Options) -> (u64, u64) {
+    let session = options.wsess.map(|wsess| (wsess.sessions, wsess.calls));
+    session.unwrap_or((options.num_conns, options.num_calls))
+}
+
+fn pages(options: &Options, wset: Wset, calls: u64) -> Vec<String> {
+    let client = options.client;
+    (0..calls).map(|call| page(options, wset, call, client)).collect()
 }
 
 /// Page 12 of 1000 is `/0/1/2.html`. The clients take turns.
@@ -71,28 +167,37 @@ fn page(options: &Options, wset: Wset, call: u64, (id, of): (u32, u32)) -> Strin
     format!("{}{path}.html", options.uri.trim_end_matches('/'))
 }
 
-/// A round is a connection or session: bursts with pauses between them.
-fn scenario(options: &Options, calls: u64, ends: bool) -> String {
+/// A connection or session: bursts, with pauses between those of a session. `calls_of` writes a
+/// step with so many calls.
+fn round(options: &Options, calls: u64, calls_of: &dyn Fn(&str, u64) -> String) -> String {
     let burst = u64::from(options.burst_length.max(1));
     let think_s = options.wsess.map_or(0.0, |wsess| wsess.think_s);
-    let mut text = format!(
-        "base = \"http://server\"\n\
-         [feeder.calls]\nfile = \"{}\"\ntake = \"request\"\nonce = {ends}\n",
-        Calls::FILE
-    );
-    let method = options.method.as_deref().unwrap_or("GET");
-    let call = |name: &str, times: u64| {
-        let step = format!("[[{name}]]\nurl = \"/{{{{calls.row}}}}\"\nmethod = {method:?}\n");
-        step + &format!("repeat = {times}\n")
+    let part = |name: &str, length: u64| -> String {
+        // A session's first call of a burst is alone: what it brings says what else there is.
+        let first = if options.wsess.is_some() { length.min(1) } else { 0 };
+        let parts = [first, length - first].into_iter().filter(|length| *length > 0);
+        parts.map(|length| calls_of(name, length)).collect()
     };
     // Behind the last burst there is no pause.
-    let paused = if think_s > 0.0 { calls.saturating_sub(1) / burst } else { 0 };
-    if paused > 0 {
-        text += &format!("[[step]]\nrepeat = {paused}\n");
-        text += &call("step.step", burst);
-        text += &format!("[[step.step]]\nthink = \"{}us\"\n", (think_s * 1e6) as u64);
+    let whole = calls.saturating_sub(1) / burst;
+    let mut text = BASE.to_owned();
+    if whole > 0 {
+        text += &format!("[[step]]\nrepeat = {whole}\n");
+        text += &part("step.step", burst);
+        text += &pause("step.step", think_s);
     }
-    text + &call("step", calls - paused * burst)
+    text + &part("step", calls - whole * burst)
+}
+
+fn step(name: &str, burst: &str) -> String {
+    format!("[[{name}]]\nurl = \"/{burst}\"\n")
+}
+
+fn pause(name: &str, think_s: f64) -> String {
+    if think_s <= 0.0 {
+        return String::new();
+    }
+    format!("[[{name}]]\nthink = \"{}us\"\n", (think_s * 1e6) as u64)
 }
 
 /// `--print-request`: of so many requests, by their rows.
@@ -100,12 +205,16 @@ fn scenario(options: &Options, calls: u64, ends: bool) -> String {
 pub fn printed(part: Printed, requests: &[&[u8]]) -> String {
     let mut text = String::new();
     for (number, request) in requests.iter().enumerate() {
-        let head = String::from_utf8_lossy(request);
+        let whole = String::from_utf8_lossy(request);
+        let (head, contents) = whole.split_once("\r\n\r\n").unwrap_or((&whole, ""));
         if part != Printed::Body {
-            let lines = head.trim_end_matches("\r\n").split("\r\n").chain([""]);
-            lines.for_each(|line| text += &format!("SH{number}:{line}\n"));
+            head.split("\r\n").chain([""]).for_each(|line| text += &format!("SH{number}:{line}\n"));
         }
-        text += &format!("SS{number}: header {} content 0\n", request.len());
+        if part != Printed::Header && !contents.is_empty() {
+            text += &format!("SB{number}:{contents}\n");
+        }
+        let head = request.len() - contents.len();
+        text += &format!("SS{number}: header {head} content {}\n", contents.len());
     }
     text
 }

@@ -1,14 +1,15 @@
 //! httperf's report from the records of a run. Pure.
 //!
 //! Definitions are httperf 0.9's: a connection's time is its life, the median comes from bins of a
-//! millisecond, reply rates from samples of five seconds of which the last, shorter one is left
-//! out, and "addrunavail" is always 0: what it should count is under "other".
+//! millisecond, sizes are cut off to whole bytes, reply rates come from samples of five seconds of
+//! which the last, shorter one is left out, and "addrunavail" is always 0: what it should count is
+//! under "other".
 
 use std::collections::BTreeMap;
 
 use drom_load::{ErrorKind, Record};
 
-use super::{Options, Sessions};
+use super::{Calls, Options, Sessions};
 use crate::spans::{most, whole_s};
 
 /// Seconds of a sample.
@@ -78,15 +79,10 @@ struct Life {
 }
 
 impl Figures {
-    /// `request_bytes` is of each row, `burst` the most connections that began together.
+    /// `calls` are those of the run, or one request again and again; `burst` is the most
+    /// connections that began together.
     #[must_use]
-    pub fn of(
-        options: &Options,
-        records: &[Record],
-        request_bytes: &[u64],
-        burst: u64,
-        cpu: Cpu,
-    ) -> Self {
+    pub fn of(options: &Options, records: &[Record], calls: &Calls, burst: u64, cpu: Cpu) -> Self {
         let lives = lives(records);
         let times: Vec<f64> = lives.iter().filter(|l| l.replies > 0).map(Life::ms).collect();
         let connects: Vec<f64> = lives.iter().filter_map(|life| life.connect_ms).collect();
@@ -99,8 +95,10 @@ impl Figures {
         let rates = rates(options, records, &ends);
         let duration_s = whole_s(records);
         let sent = || records.iter().filter(|record| record.exchange.ready_ns > 0);
-        let bytes = |record: &Record| request_bytes.get(record.exchange.row as usize);
-        let sessions = options.wsess.map(|w| Sessions::of(options, w.calls, records, duration_s));
+        let row = |record: &Record| calls.requests.get(record.exchange.row as usize);
+        let bytes = |record: &Record| row(record).map(|request| request.len() as u64);
+        let sessions =
+            options.is_sessions().then(|| Sessions::of(options, calls, records, duration_s));
         let mut statuses = [0; 5];
         for record in replied() {
             statuses[usize::from(record.status / 100).clamp(1, 5) - 1] += 1;
@@ -283,13 +281,18 @@ fn requests(figures: &Figures) -> String {
         "\nRequest rate: {:.1} req/s ({:.1} ms/req)\nRequest size [B]: {:.1}\n",
         ratio(requests, duration_s),
         ratio(1e3 * duration_s, requests),
-        ratio(figures.request_bytes as f64, requests),
+        whole_mean(figures.request_bytes, figures.requests),
     )
+}
+
+/// A mean in httperf's whole bytes: what is behind the point is cut off before it is printed.
+fn whole_mean(bytes: u64, of: u64) -> f64 {
+    bytes.checked_div(of).unwrap_or(0) as f64
 }
 
 fn replies(figures: &Figures) -> String {
     let Spread { min, mean, max, sd } = figures.reply_rates;
-    let each = |bytes: u64| ratio(bytes as f64, figures.replies as f64);
+    let each = |bytes: u64| whole_mean(bytes, figures.replies);
     let (header, content) = (each(figures.header_bytes), each(figures.content_bytes));
     let [s1, s2, s3, s4, s5] = figures.statuses;
     format!(

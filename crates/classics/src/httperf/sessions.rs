@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use drom_load::Record;
 
 use super::{
-    Options,
+    Calls, Options,
     report::{Spread, rates},
 };
 
@@ -25,6 +25,8 @@ pub struct Sessions {
 
 #[derive(Clone, Copy)]
 struct Session {
+    /// That belong to it.
+    calls: u64,
     begun_ns: u64,
     ended_ns: u64,
     replies: u64,
@@ -33,8 +35,7 @@ struct Session {
 }
 
 impl Sessions {
-    /// Of so many calls each.
-    pub(super) fn of(options: &Options, calls: u64, records: &[Record], whole_s: f64) -> Self {
+    pub(super) fn of(options: &Options, calls: &Calls, records: &[Record], whole_s: f64) -> Self {
         let all = sessions(calls, records);
         let (failed, good): (Vec<Session>, Vec<Session>) =
             all.iter().partition(|session| session.has_failed);
@@ -87,13 +88,20 @@ impl Session {
 }
 
 /// A user's calls one after the other are sessions one after the other: each ends with its last
-/// call, or with one that has failed.
-fn sessions(calls: u64, records: &[Record]) -> Vec<Session> {
+/// call, or with one that has failed and all that were written together with it.
+fn sessions(calls: &Calls, records: &[Record]) -> Vec<Session> {
     let mut under_way: BTreeMap<u32, Session> = BTreeMap::new();
+    let mut failed_ns: BTreeMap<u32, u64> = BTreeMap::new();
     let mut ended = Vec::new();
     for record in records {
         let user = record.exchange.user;
+        if record.error.is_some()
+            && failed_ns.insert(user, record.ended_ns) == Some(record.ended_ns)
+        {
+            continue;
+        }
         let session = under_way.entry(user).or_insert(Session {
+            calls: calls.length(record.exchange.row),
             begun_ns: record.exchange.begun_ns,
             ended_ns: 0,
             replies: 0,
@@ -104,7 +112,7 @@ fn sessions(calls: u64, records: &[Record]) -> Vec<Session> {
         session.connections += u64::from(record.on_socket == 0);
         session.replies += u64::from(record.status > 0);
         session.has_failed = record.error.is_some();
-        if session.has_failed || session.replies == calls {
+        if session.has_failed || session.replies == session.calls {
             ended.extend(under_way.remove(&user));
         }
     }

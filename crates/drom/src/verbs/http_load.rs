@@ -9,7 +9,7 @@ use drom_classics::{
     Refusal,
     http_load::{self, Asked, End, Figures, Options, Start, Url},
 };
-use drom_load::{Arrivals, Outcome, Pace, Plan, Scene, Stage, Stop, Target, Trust, Version};
+use drom_load::{Arrivals, Outcome, Pace, Plan, Raw, Scene, Stage, Stop, Target, Trust, Version};
 use drom_scenario::{Scenario, UrlOrder};
 
 use super::classic;
@@ -120,14 +120,15 @@ fn scene(options: &Options, urls: &[Url]) -> Result<Scene, Refusal> {
     let scenario = scenario.map_err(|error| refused(error.to_string()))?;
     let origins = scenario.origins().iter();
     let targets = origins.map(|origin| target(options, origin.secure, (&origin.host, origin.port)));
+    let requests = urls.iter().map(|url| http_load::request(options, url));
     Ok(Scene {
         targets: targets.collect::<Result<_, _>>()?,
         scenario: Arc::new(scenario),
         seed: drom_observe::clock::monotonic_ns(),
         finishes_rounds: true,
         is_test: false,
-        connects_late: false,
-        raw_requests: urls.iter().map(|url| http_load::request(options, url)).collect(),
+        connects_for_rounds: false,
+        raw: Some(Raw::singly(requests.collect())),
     })
 }
 

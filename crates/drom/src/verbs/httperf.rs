@@ -9,7 +9,7 @@ use drom_classics::{
     Refusal,
     httperf::{self, Asked, Calls, Cpu, Figures, Options},
 };
-use drom_load::{Arrivals, Outcome, Pace, Plan, Scene, Stage, Stop, Target, Trust};
+use drom_load::{Arrivals, Outcome, Pace, Plan, Raw, Scene, Stage, Stop, Target, Trust};
 use drom_scenario::Scenario;
 
 use super::classic;
@@ -47,17 +47,12 @@ fn load(options: &Options) -> Result<u8, Refusal> {
     if let Some(what) = missing(options) {
         return Err(refused(&format!("{what} is not built yet")));
     }
-    let calls = Calls::of(options, &log(options)?);
-    let requests = match &calls {
-        Some(calls) => calls.requests.clone(),
-        None => vec![httperf::request(options)],
-    };
-    let plan = plan(options, calls.as_ref())?;
+    let calls = calls(options)?;
+    let plan = plan(options, &calls)?;
     classic::print(TOOL, &httperf::echo(options))?;
     let (outcome, cpu) = measure(options, &plan)?;
-    print_requests(options, &requests, &outcome)?;
-    let bytes: Vec<u64> = requests.iter().map(|request| request.len() as u64).collect();
-    let figures = Figures::of(options, &outcome.records, &bytes, burst(&outcome), cpu);
+    print_requests(options, &calls.requests, &outcome)?;
+    let figures = Figures::of(options, &outcome.records, &calls, burst(&outcome), cpu);
     classic::print(TOOL, &httperf::report(&figures))?;
     if options.native {
         let url = format!("{}{}", root(options), options.uri.trim_start_matches('/'));
@@ -75,42 +70,41 @@ fn missing(options: &Options) -> Option<String> {
     if let Some(name) = options.missing.first() {
         return Some(format!("--{name}"));
     }
+    // The first call of a session's burst is alone, so that two are one after the other.
+    let is_alone = options.burst_length <= if options.wsess.is_some() { 2 } else { 1 };
     let has_list = options.wset.is_some() || options.wlog.is_some();
-    let is_several = options.rate > 0.0 && options.num_calls > 1;
-    match options.burst_length {
-        // The first call of a session's burst is alone, so that two are one after the other.
-        0..=1 => None,
-        2 if options.wsess.is_some() => None,
-        _ if options.wsess.is_some() => Some("--burst-length above 2 in sessions".to_owned()),
-        _ if has_list => Some("--burst-length with a list of URIs".to_owned()),
-        _ if is_several => Some("--burst-length with a rate".to_owned()),
-        _ => None,
+    (has_list && !is_alone).then(|| "--burst-length with a list of URIs".to_owned())
+}
+
+fn calls(options: &Options) -> Result<Calls, Refusal> {
+    let uris = options.wlog.as_ref().map(|wlog| read(&wlog.file)).transpose()?;
+    if let (Some(wlog), Some("")) = (&options.wlog, uris.as_deref().map(|u| u.trim_matches('\0'))) {
+        return Err(refused(&format!("no URI in {}", wlog.file)));
     }
+    let sessions = options.wsesslog.as_ref().map(|log| {
+        read(&log.file).and_then(|text| httperf::sessions(&text, &log.file, log.think_s))
+    });
+    let sessions = sessions.transpose()?.unwrap_or_default();
+    Ok(Calls::of(options, uris.as_deref().unwrap_or_default(), &sessions))
 }
 
-/// What the file of `--wlog` holds.
-fn log(options: &Options) -> Result<String, Refusal> {
-    let Some(wlog) = &options.wlog else { return Ok(String::new()) };
-    let text = std::fs::read_to_string(&wlog.file);
-    let text = text.map_err(|error| {
-        refused(&format!("can't open {}: {}", wlog.file, classic::said(&error)))
-    })?;
-    let is_empty = text.trim_matches('\0').is_empty();
-    if is_empty { Err(refused(&format!("no URI in {}", wlog.file))) } else { Ok(text) }
+fn read(file: &str) -> Result<String, Refusal> {
+    let text = std::fs::read_to_string(file);
+    text.map_err(|error| refused(&format!("can't open {file}: {}", classic::said(&error))))
 }
 
-fn plan(options: &Options, calls: Option<&Calls>) -> Result<Plan, Refusal> {
-    let own = (options.num_conns, options.num_calls);
-    let (rounds, per_round) = calls.map_or(own, |calls| (calls.rounds, calls.calls));
+fn plan(options: &Options, calls: &Calls) -> Result<Plan, Refusal> {
+    let (rounds, per_round) = (calls.rounds, calls.length_max());
     if rounds == 0 || per_round == 0 {
         return Err(refused("at least one connection with one call is needed"));
     }
     let found = Target::resolve(&root(options));
     let target = found.map_err(|error| refused(&error.to_string()))?;
-    let scene = calls.map(|calls| scene(calls, &target)).transpose()?;
+    let has_scene = !calls.scenario.is_empty();
+    let scene = has_scene.then(|| scene(calls, &target)).transpose()?;
     let keepalive = per_round > 1;
     let pace = pace(options, rounds);
-    let most = options.max_connections.filter(|_| options.wsess.is_none());
+    let most = options.max_connections.filter(|_| !options.is_sessions());
     let most = most.map_or(rounds.min(CONNECTIONS_MAX), u64::from);
     let in_bursts = if scene.is_none() { u64::from(options.burst_length) } else { 1 };
     Ok(Plan {
@@ -124,7 +118,7 @@ fn plan(options: &Options, calls: Option<&Calls>) -> Result<Plan, Refusal> {
         pace,
         scene,
         keepalive,
-        answers_per_connection: keepalive.then_some(per_round),
+        answers_per_connection: (keepalive && !has_scene).then_some(per_round),
         method: options.method.clone().unwrap_or_else(|| "GET".to_owned()),
         trust: trust(options)?,
         timeout: options.timeout(),
@@ -191,8 +185,8 @@ fn scene(calls: &Calls, target: &Target) -> Result<Scene, Refusal> {
         seed: 1,
         finishes_rounds: true,
         is_test: false,
-        connects_late: true,
-        raw_requests: calls.requests.clone(),
+        connects_for_rounds: true,
+        raw: Some(Raw { requests: calls.requests.clone(), bursts: calls.bursts.clone() }),
     })
 }
 

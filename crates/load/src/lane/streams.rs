@@ -159,7 +159,7 @@ impl<W: World> Lane<'_, W> {
                     None => self.is_head,
                     Some(users) => {
                         users.keep_head(exchange.user, http2.last_head());
-                        users.is_head(exchange.user)
+                        users.is_head(exchange)
                     }
                 };
                 let has_body = !is_head && status != 204 && status != 304;

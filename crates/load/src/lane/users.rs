@@ -21,29 +21,41 @@ pub struct Asking {
 
 impl<W: World> Lane<'_, W> {
     /// The next request of a user who can go on, if anybody has one.
-    pub fn next_asking(&mut self) -> Option<Asking> {
+    pub fn next_asking(&mut self, connections: &mut [Connection<W::Stream>]) -> Option<Asking> {
         let is_cut = self.is_cut();
         loop {
             match self.users.as_mut()?.next_turn(self.now_ns, is_cut) {
                 Turn::Nobody => return None,
                 Turn::Round { user } => self.take_round(user),
+                Turn::Leave { user } => {
+                    let own = self.first_token(user)..self.first_token(user) + self.routes.len();
+                    let is_left =
+                        |c: &&mut Connection<W::Stream>| c.stream.is_some() && c.flights.is_empty();
+                    connections[own].iter_mut().filter(is_left).for_each(|c| self.hang_up(c));
+                }
                 Turn::Send { user, origin, planned_ns, is_punctual } => {
-                    let token = (user / self.plan.depth) as usize * self.routes.len() + origin;
-                    return Some(Asking { token: token as u32, user, planned_ns, is_punctual });
+                    let token = (self.first_token(user) + origin) as u32;
+                    return Some(Asking { token, user, planned_ns, is_punctual });
                 }
             }
         }
     }
 
+    /// Of the user's connections, one to each server.
+    fn first_token(&self, user: u32) -> usize {
+        (user / self.plan.depth) as usize * self.routes.len()
+    }
+
     /// Puts the request on its connection.
     pub fn ask(&mut self, connection: &mut Connection<W::Stream>, asking: Asking) {
         let is_open = connection.phase == Phase::Open;
-        self.start(connection, asking.planned_ns);
-        if let Some(exchange) = connection.flights.back_mut() {
-            exchange.user = asking.user;
-            exchange.row = self.users.as_ref().map_or(0, |users| users.request(asking.user).row);
+        for row in self.users.as_ref().map_or(0..0, |users| users.burst(asking.user)) {
+            self.start(connection, asking.planned_ns);
+            if let Some(exchange) = connection.flights.back_mut() {
+                (exchange.user, exchange.row) = (asking.user, row);
+            }
         }
-        self.write_request(connection, asking.user);
+        self.write_request(connection);
         self.flush(connection);
         let written_ns = connection.flights.back().map(|exchange| exchange.written_ns);
         if let Some(ns) = written_ns.filter(|_| is_open && asking.is_punctual) {
@@ -51,16 +63,21 @@ impl<W: World> Lane<'_, W> {
         }
     }
 
-    /// As text; HTTP/2 writes it from its fields.
-    fn write_request(&self, connection: &mut Connection<W::Stream>, user: u32) {
+    /// What a user has under way there, as text; HTTP/2 writes it from its fields.
+    pub(super) fn write_request(&self, connection: &mut Connection<W::Stream>) {
         let (Some(users), Some(version)) = (&self.users, self.plan.version.of_text()) else {
             return;
         };
-        let request = users.request(user);
-        connection.request.clear();
-        match users.scene.raw_requests.get(request.row as usize) {
-            Some(raw) => connection.request.extend_from_slice(raw),
-            None => request.write_http1(version, self.plan.keepalive, &mut connection.request),
+        let bytes = &mut connection.request;
+        bytes.clear();
+        for exchange in &connection.flights {
+            match &users.scene.raw {
+                Some(raw) => bytes.extend_from_slice(raw.request(exchange.row)),
+                None => {
+                    let request = users.request(exchange.user);
+                    request.write_http1(version, self.plan.keepalive, bytes);
+                }
+            }
         }
     }
 
@@ -112,7 +129,7 @@ impl<W: World> Lane<'_, W> {
     pub(super) fn keep_ready(&mut self, connection: &mut Connection<W::Stream>) {
         let is_first = (connection.token as usize).is_multiple_of(self.routes.len());
         let is_gone = connection.stream.is_none() && connection.flights.is_empty();
-        let is_early = self.plan.scene.as_ref().is_some_and(|scene| !scene.connects_late);
+        let is_early = self.plan.scene.as_ref().is_some_and(|scene| !scene.connects_for_rounds);
         if is_first && is_gone && is_early && self.open.is_some() && self.plan.keepalive {
             self.connect(connection);
         }

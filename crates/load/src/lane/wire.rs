@@ -269,7 +269,8 @@ impl<W: World> Lane<'_, W> {
         self.now_ns = self.world.now_ns();
         let begun = match self.users {
             None => connection.written.div_ceil(self.request_bytes),
-            Some(_) => usize::from(connection.written > 0),
+            Some(_) if connection.written > 0 => connection.pending,
+            Some(_) => 0,
         };
         let first = connection.flights.len() - connection.pending + begun;
         for exchange in connection.flights.iter_mut().skip(first) {
@@ -445,9 +446,7 @@ impl<W: World> Lane<'_, W> {
         if let Some(exchange) = connection.flights.front_mut().filter(|e| e.first_byte_ns == 0) {
             exchange.first_byte_ns = self.now_ns;
         }
-        if let (Some(users), Some(exchange)) = (&self.users, connection.flights.front()) {
-            self.heads.expect(users.is_head(exchange.user), users.wants(exchange.user).head);
-        }
+        self.expect_head(connection);
         let (mut piece, mut digested): (&[u8], _) = (&[], Digested::Part);
         loop {
             let (event, rest) = match connection.answer.next(&mut self.heads, input) {
@@ -493,9 +492,18 @@ impl<W: World> Lane<'_, W> {
                     let next = connection.flights.front_mut().filter(|_| !rest.is_empty());
                     if let Some(next) = next {
                         next.first_byte_ns = self.now_ns;
+                        self.expect_head(connection);
                     }
                 }
             }
+        }
+    }
+
+    /// What the next answer is to, and whether somebody wants to see its head.
+    #[inline]
+    fn expect_head(&mut self, connection: &Connection<W::Stream>) {
+        if let (Some(users), Some(exchange)) = (&self.users, connection.flights.front()) {
+            self.heads.expect(users.is_head(exchange), users.wants(exchange.user).head);
         }
     }
 

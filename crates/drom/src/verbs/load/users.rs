@@ -133,8 +133,8 @@ impl Cast {
             seed: part.seed,
             finishes_rounds: is_recorded || part.rounds.is_some(),
             is_test: false,
-            connects_late: false,
-            raw_requests: Vec::new(),
+            connects_for_rounds: false,
+            raw: None,
         };
         let stop = pace.as_ref().map_or(plan.stop, |pace| Stop::After(pace.duration()));
         Plan { scene: Some(scene), pace, stop, ..plan }
