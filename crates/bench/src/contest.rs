@@ -4,16 +4,18 @@
 
 use std::time::Duration;
 
-use drom_observe::allowed_cores;
+use drom_load::NullServer;
+use drom_observe::{allowed_cores, pin_current_thread};
 use drom_stats::{Estimate, Paired, Rng};
 
 use crate::{
     alone,
+    arrivals::{Arrivals, lateness_of_nobody_p99_us, lateness_p99_us},
     client::{self, Job, Seen},
     cost::{self, Work},
     error::Error,
     server::{Ground, Kind, Server, Way},
-    table::{Figure, Race, Row, Side},
+    table::{Alone, Figure, Race, Row, Side},
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -59,18 +61,25 @@ pub fn hold(row: &Row, ground: &Ground, rounds: Rounds, rng: &mut Rng) -> Result
             race_clients(row, ground, &running, server, None, rounds, rng, |seen| seen.rate_rps)
         }
         Figure::ClientMedian { server } => {
-            let cores = allowed_cores();
-            let [first, .., last] = cores[..] else { return Err(Error::OneCore) };
+            let (first, last) = two_cores()?;
             let running = ground.start(server.kind, Some(first))?;
             running.await_answer(server.path)?;
             let core = Some(last);
             race_clients(row, ground, &running, server, core, rounds, rng, |seen| seen.median_us)
         }
         Figure::ClientCost(race) => race_costs(row, race, ground, rounds, rng),
-        Figure::OpenP99 { rate } => race_schedules(row, rate, ground, rounds, rng),
+        Figure::Lateness { rate } => race_schedules(row, rate, ground, rounds, rng),
+        Figure::MachineLag { rate } => {
+            let place = Place::new(ground, Way::Plain)?;
+            let url = place.url(Way::Plain, "/hello.txt");
+            let lag = Alone::LagP99 { rate };
+            let mine = |time| alone::measure(lag, row, ground, &place, &url, time);
+            let nobody = |time| lateness_of_nobody_p99_us(rate, time, place.core);
+            play(rounds, rng, mine, |time| nobody(time).ok_or(Error::Rounds))
+        }
         Figure::Alone(figure) => {
-            let place = Place::new(ground)?;
-            let url = place.server.url("/hello.txt");
+            let place = Place::new(ground, Way::Plain)?;
+            let url = place.url(Way::Plain, "/hello.txt");
             repeat(rounds, |time| alone::measure(figure, row, ground, &place, &url, time))
         }
     }
@@ -78,18 +87,51 @@ pub fn hold(row: &Row, ground: &Ground, rounds: Rounds, rng: &mut Rng) -> Result
 
 /// A server on one core, and another core for clients.
 pub struct Place {
-    pub server: Server,
+    server: Loaded,
     pub core: Option<usize>,
 }
 
+enum Loaded {
+    Nginx(Server),
+    Null(NullServer),
+}
+
 impl Place {
-    fn new(ground: &Ground) -> Result<Self, Error> {
-        let cores = allowed_cores();
-        let [first, .., last] = cores[..] else { return Err(Error::OneCore) };
-        let server = ground.start(Kind::Loaded, Some(first))?;
-        server.await_answer("/hello.txt")?;
+    fn new(ground: &Ground, way: Way) -> Result<Self, Error> {
+        let (first, last) = two_cores()?;
+        let server = match way {
+            Way::Null => Loaded::Null(null_server(first)?),
+            _ => Loaded::Nginx(ground.start(Kind::Loaded, Some(first))?),
+        };
+        if let Loaded::Nginx(server) = &server {
+            server.await_answer("/hello.txt")?;
+        }
         Ok(Self { server, core: Some(last) })
     }
+
+    fn url(&self, way: Way, path: &str) -> String {
+        match &self.server {
+            Loaded::Nginx(server) => server.url_of(way, path),
+            Loaded::Null(server) => format!("http://{}{path}", server.address()),
+        }
+    }
+}
+
+fn two_cores() -> Result<(usize, usize), Error> {
+    let cores = allowed_cores();
+    let [first, .., last] = cores[..] else { return Err(Error::OneCore) };
+    Ok((first, last))
+}
+
+/// Its thread stays on the core.
+fn null_server(core: usize) -> Result<NullServer, Error> {
+    let wrong = |error: &dyn std::fmt::Display| Error::Null(error.to_string());
+    let start = move || {
+        pin_current_thread(&[core]).map_err(|error| wrong(&error))?;
+        drom_load::null_server().map_err(|error| wrong(&error))
+    };
+    let started = std::thread::spawn(start).join();
+    started.unwrap_or_else(|_| Err(Error::Null("it panicked".to_owned())))
 }
 
 /// 16 at once; wrk counts answers.
@@ -109,8 +151,8 @@ fn race_costs(
     rounds: Rounds,
     rng: &mut Rng,
 ) -> Result<Outcome, Error> {
-    let place = Place::new(ground)?;
-    let url = place.server.url_of(race.way, race.path);
+    let place = Place::new(ground, race.way)?;
+    let url = place.url(race.way, race.path);
     let script = ground.write("pipeline.lua", PIPELINE)?;
     let job = |time| cost::Race {
         url: &url,
@@ -137,22 +179,26 @@ fn race_schedules(
     rounds: Rounds,
     rng: &mut Rng,
 ) -> Result<Outcome, Error> {
-    let place = Place::new(ground)?;
-    let url = place.server.url_of(Way::Plain, "/hello.txt");
+    let (first, last) = two_cores()?;
+    let arrivals = Arrivals::start(first)?;
+    let url = arrivals.url();
     let job = |time| cost::Race {
         url: &url,
         connections: row.connections,
         work: Work::For(time),
-        core: place.core,
+        core: Some(last),
         script: "".as_ref(),
     };
+    let seen = || lateness_p99_us(&arrivals.take_ns(), rate).ok_or(Error::Rounds);
     let mine = |time| {
-        let flags = ["--rate", &rate.to_string()];
-        let (document, _) = cost::drom_document(&ground.drom, job(time), &flags)?;
-        let p99 = document["latency_us"]["p99"].as_f64();
-        p99.ok_or_else(|| Error::Client("drom load", document.to_string()))
+        cost::drom_document(&ground.drom, job(time), &["--rate", &rate.to_string()])?;
+        seen()
     };
-    play(rounds, rng, mine, |time| cost::oha_p99_us(job(time), rate))
+    let other = |time| {
+        cost::oha_at(job(time), rate)?;
+        seen()
+    };
+    play(rounds, rng, mine, other)
 }
 
 /// The figure of one alone, round by round.

@@ -114,14 +114,14 @@ pub fn drom_document(drom: &Path, race: Race, flags: &[&str]) -> Result<(Value, 
     }
 }
 
-/// 99 of 100 answers of `oha` at a rate took at most so long, from their planned times.
-pub fn oha_p99_us(race: Race, rate: u32) -> Result<f64, Error> {
+/// `oha` at a rate.
+pub fn oha_at(race: Race, rate: u32) -> Result<(), Error> {
     let mut command = pinned("oha".as_ref(), race.core);
     command.args(Peer::Oha.arguments(race));
     command.args(["-q", &rate.to_string(), "--latency-correction"]);
     let ran = run("oha", command)?;
-    let p99_s = json(&ran.said).and_then(|found| found["latencyPercentiles"]["p99"].as_f64());
-    p99_s.map(|seconds| seconds * 1e6).ok_or(Error::Client("oha", ran.said))
+    let requests = Peer::Oha.requests(&ran.said);
+    requests.map(drop).map_err(|failed| Error::Failures("oha", race.url.to_owned(), failed))
 }
 
 impl Peer {

@@ -28,6 +28,8 @@ pub enum Error {
     Client(&'static str, String),
     #[error("{0} against {1}: some requests failed: {2}")]
     Failures(&'static str, String, String),
+    #[error("the server that does nothing: {0}")]
+    Null(String),
     #[error("too few rounds for an interval")]
     Rounds,
 }

@@ -7,6 +7,7 @@
 //! number is low.
 
 mod alone;
+mod arrivals;
 mod client;
 mod contest;
 mod cost;

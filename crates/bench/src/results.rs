@@ -155,12 +155,18 @@ ask for the Reno congestion control (docs/decisions/003); httpd and nginx get th
 named above. The ratio is the geometric mean of the rounds' ratios, its interval Student's t over
 the rounds' logarithms. *Reached* is \"yes\" or \"no\" when the whole interval is.
 
-Rows of requests a CPU second, of memory and of the open loop are about the client: one worker of
-nginx (TLS 1.3, HTTP/2) has the first core, the clients take turns on the last. A client's CPU time
-is the kernel's, user and system, of its whole process from start to end; `drom load` has one thread
-and records every latency. Their handshakes are full ones, each on a connection of its own. wrk2 is
-not built here: it documents timers of 1 ms, ten times the lag that is asked for. Ten minutes at
-full rate are `drom-bench --only load-memory-growth --rounds 2 --seconds 600`.
+Rows of requests a CPU second, of memory and of the open loop are about the client. A server has the
+first core, the clients take turns on the last. Plain GETs go to drom's null server (one thread, 128
+bytes for each request, the answers to pipelined ones written together), so that the client is what
+is busy; where \"nginx\" is said, and for large bodies, TLS and HTTP/2, one worker of nginx (TLS
+1.3) has that core, which writes each pipelined answer alone and lets a fast client sleep and wake.
+A client's CPU time is the kernel's, user and system, of its whole process from start to end; `drom
+load` has one thread and records every latency. Their handshakes are full ones, each on a connection
+of its own. wrk2 is not built here: it documents timers of 1 ms, ten times the lag that is asked
+for. How late requests come is seen at a server of its own, by the kernel's stamps, from the
+earliest constant schedule that all of them could have followed; requests of the first half second
+are left out. Ten minutes at full rate are
+`drom-bench --only load-memory-growth --rounds 2 --seconds 600`.
 ";
 
 /// Of the peers, but for those that Debian has not.

@@ -216,12 +216,13 @@ pub struct Ports {
     h2: u16,
 }
 
-/// How a client speaks to [`Kind::Loaded`].
+/// How a client speaks to [`Kind::Loaded`], or to a server of this process that does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Plain,
     Tls,
     Http2,
+    Null,
 }
 
 /// A running server. Ends with this value.
@@ -275,7 +276,7 @@ impl Server {
     pub fn url_of(&self, way: Way, path: &str) -> String {
         let Ports { plain, tls, h2 } = self.ports;
         let (scheme, port) = match way {
-            Way::Plain => ("http", plain),
+            Way::Plain | Way::Null => ("http", plain),
             Way::Tls => ("https", tls),
             Way::Http2 => ("http", h2),
         };

@@ -23,11 +23,13 @@ pub enum Figure {
     ClientRate { server: Side },
     /// Median latency that `drom load` and wrk see, client and server on a core each.
     ClientMedian { server: Side },
-    /// Requests for each second of CPU time of the client, on [`Kind::Loaded`], client and server
-    /// on a core each.
+    /// Requests for each second of CPU time of the client, client and server on a core each.
     ClientCost(Race),
-    /// p99 of the latency from the planned time at so many requests a second, against oha.
-    OpenP99 { rate: u32 },
+    /// How late requests of a constant schedule come at a server, p99, against oha.
+    Lateness { rate: u32 },
+    /// p99 of the lag behind a schedule, against a thread that only looks at the clock: what the
+    /// machine leaves.
+    MachineLag { rate: u32 },
     /// A figure of `drom load` without a peer.
     Alone(Alone),
 }
@@ -71,8 +73,8 @@ impl Figure {
         match self {
             Self::Servers { .. } | Self::ClientRate { .. } => Unit::PerSecond,
             Self::ClientCost(_) => Unit::PerCpuSecond,
-            Self::ClientMedian { .. } | Self::OpenP99 { .. } => Unit::Microseconds,
-            Self::Alone(Alone::LagP99 { .. }) => Unit::Microseconds,
+            Self::ClientMedian { .. } | Self::Lateness { .. } => Unit::Microseconds,
+            Self::Alone(Alone::LagP99 { .. }) | Self::MachineLag { .. } => Unit::Microseconds,
             Self::Alone(Alone::StartToRequest) => Unit::Milliseconds,
             Self::Alone(Alone::PeakMemory | Alone::MemoryGrowth) => Unit::Mebibytes,
         }
@@ -235,26 +237,27 @@ fn clients() -> [Row; 2] {
 
 const SMALL: Race =
     Race { way: Way::Plain, path: "/hello.txt", flags: &[], peer: Peer::Wrk, handshakes: None };
+/// Against a server that costs next to nothing.
+const NULL: Race = Race { way: Way::Null, path: "/", ..SMALL };
 
 /// What a request costs the client.
 fn races() -> Vec<Row> {
-    let keep = "keep-alive GET";
+    let (keep, on_nginx) = ("keep-alive GET", "keep-alive GET, nginx");
     let large = Race { path: LARGE_FILE, ..SMALL };
     let tls = Race { way: Way::Tls, flags: &["--insecure"], ..SMALL };
-    let piped = Race { flags: &["--pipeline", "16"], peer: Peer::WrkPipelined, ..SMALL };
+    let piped = Race { flags: &["--pipeline", "16"], peer: Peer::WrkPipelined, ..NULL };
+    let piped_nginx = Race { way: Way::Plain, path: "/hello.txt", ..piped };
     let streams = Peer::H2load { streams: 16 };
     let h2_flags = &["--http2", "--streams", "16", "--insecure"];
     let h2 = Race { way: Way::Http2, flags: h2_flags, peer: streams, ..SMALL };
     let h2_tls = Race { way: Way::Tls, ..h2 };
     let full = Race { handshakes: Some(HANDSHAKES), peer: Peer::H2loadOnce, ..tls };
     vec![
-        race("load-cost-wrk-32", keep, "wrk", 32, SMALL, Asked::AtLeast(1.1)),
-        race("load-cost-wrk-128", keep, "wrk", 128, SMALL, Asked::AtLeast(1.1)),
+        race("load-cost-wrk-32", keep, "wrk", 32, NULL, Asked::AtLeast(1.1)),
+        race("load-cost-wrk-128", keep, "wrk", 128, NULL, Asked::AtLeast(1.1)),
         race("load-cost-oha-32", keep, "oha", 32, of(Peer::Oha), Asked::AtLeast(2.0)),
         race("load-cost-hey-32", keep, "hey", 32, of(Peer::Hey), Asked::AtLeast(5.0)),
         race("load-cost-ab-32", keep, "ab", 32, of(Peer::Ab), Asked::Nothing),
-        race("load-cost-64k-32", "bodies of 64 KiB", "wrk", 32, large, Asked::AtLeast(1.1)),
-        race("load-cost-tls-32", "TLS, keep-alive", "wrk", 32, tls, Asked::AtLeast(1.0)),
         race(
             "load-cost-pipeline-32",
             "pipelining, 16 deep",
@@ -262,6 +265,20 @@ fn races() -> Vec<Row> {
             32,
             piped,
             Asked::AtLeast(1.5),
+        ),
+        race("load-cost-nginx-32", on_nginx, "wrk", 32, SMALL, Asked::AtLeast(1.1)),
+        race("load-cost-nginx-128", on_nginx, "wrk", 128, SMALL, Asked::AtLeast(1.1)),
+        race("load-cost-nginx-oha-32", on_nginx, "oha", 32, nginx_of(Peer::Oha), Asked::Nothing),
+        race("load-cost-nginx-hey-32", on_nginx, "hey", 32, nginx_of(Peer::Hey), Asked::Nothing),
+        race("load-cost-64k-32", "bodies of 64 KiB", "wrk", 32, large, Asked::AtLeast(1.1)),
+        race("load-cost-tls-32", "TLS, keep-alive", "wrk", 32, tls, Asked::AtLeast(1.0)),
+        race(
+            "load-cost-nginx-pipeline-32",
+            "pipelining, 16 deep, nginx",
+            "wrk with a script",
+            32,
+            piped_nginx,
+            Asked::Nothing,
         ),
         race("load-cost-h2-8", "HTTP/2, 16 streams", "h2load", 8, h2, Asked::AtLeast(1.0)),
         race("load-cost-h2-tls-8", "HTTP/2 over TLS", "h2load", 8, h2_tls, Asked::AtLeast(1.0)),
@@ -280,6 +297,10 @@ fn races() -> Vec<Row> {
 const HANDSHAKES: usize = 1_000;
 
 fn of(peer: Peer) -> Race {
+    Race { peer, ..NULL }
+}
+
+fn nginx_of(peer: Peer) -> Race {
     Race { peer, ..SMALL }
 }
 
@@ -323,11 +344,19 @@ fn alone() -> Vec<Row> {
         ),
         row("load-lag-20k", "`drom load --rate 20k`: p99 of the lag", 64, lag, 100.0),
         Row {
-            name: "load-open-oha",
-            what: "20,000 requests a second: p99 from the planned time",
+            name: "load-lag-machine",
+            what: "`drom load --rate 20k`: p99 of the lag",
+            against: "a thread that only looks at the clock: what this machine leaves",
+            connections: 64,
+            figure: Figure::MachineLag { rate: 20_000 },
+            asked: Asked::Nothing,
+        },
+        Row {
+            name: "load-lateness-oha",
+            what: "20,000 requests a second: how late they come at the server, p99",
             against: "oha",
             connections: 64,
-            figure: Figure::OpenP99 { rate: 20_000 },
+            figure: Figure::Lateness { rate: 20_000 },
             asked: Asked::AtMost(0.2),
         },
     ]

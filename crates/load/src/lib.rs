@@ -32,7 +32,7 @@ mod self_test;
 #[cfg(test)]
 mod sim;
 mod socket;
-mod stamp;
+pub mod stamp;
 mod tally;
 pub mod threshold;
 mod timeline;

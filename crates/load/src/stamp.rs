@@ -23,7 +23,16 @@ pub fn ask(socket: &Socket) {
 }
 
 /// Reads like `recv`; besides, for how long the last of these bytes have lain there.
-pub fn read(socket: &Socket, into: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+pub(crate) fn read(socket: &Socket, into: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+    let (got, at_ns) = read_at(socket, into)?;
+    Ok((got, at_ns.map(|at_ns| wall_ns().saturating_sub(at_ns))))
+}
+
+/// Reads like `recv`; besides, when the last of these bytes came: nanoseconds since 1970.
+///
+/// # Errors
+/// The system's.
+pub fn read_at(socket: &Socket, into: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
     let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let mut control = [0u64; CONTROL_WORDS];
     // SAFETY: all zeroes is a valid `msghdr`: no name, no parts, no control data.
@@ -35,7 +44,7 @@ pub fn read(socket: &Socket, into: &mut [u8]) -> io::Result<(usize, Option<u64>)
     // exclusively borrowed, with the lengths that they have.
     let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) };
     let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
-    Ok((got, stamp_ns(&message).map(|at_ns| wall_ns().saturating_sub(at_ns))))
+    Ok((got, stamp_ns(&message)))
 }
 
 fn stamp_ns(message: &libc::msghdr) -> Option<u64> {
