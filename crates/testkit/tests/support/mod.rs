@@ -4,7 +4,11 @@
 //! do for an answer than the server; in a clean one the server waits, or has no CPU.
 
 // The test and the example use different parts.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
+
+mod drawn;
+
+pub use drawn::drawn;
 
 use std::{sync::atomic::AtomicBool, time::Duration};
 
