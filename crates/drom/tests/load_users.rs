@@ -93,6 +93,43 @@ fn a_list_is_asked_in_its_order_or_by_weight() {
 }
 
 #[test]
+fn values_stand_in_one_request_without_a_scenario() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let rows = folder.path().join("items.csv");
+    fs::write(&rows, "id,weight\n7,0\n8,1\n").expect("written");
+    let rows = rows.to_str().expect("text");
+    let url = format!("{}/item/{{{{id}}}}?n={{{{seq}}}}", shop.base);
+    let told = measured(&drom(&[&url, "--feeder", rows, "-c", "1", "-n", "3", "--json"]));
+    assert_eq!(told["requests"]["sent"], 3);
+    let line = |path: &str| format!("GET /item/{path} HTTP/1.1");
+    assert_eq!(shop.asked(), ["7?n=1", "8?n=2", "7?n=3"].map(line));
+    let url = format!("{}/shop/{{{{shop}}}}", shop.base);
+    let post = ["--data", "{{random 5 5}}", "--var", "shop=x", "-n", "1", "--json"];
+    measured(&drom(&[&[&*url][..], &post].concat()));
+    assert_eq!(shop.times("POST /shop/x"), 1);
+    let weighted = ["--feeder", rows, "--order", "weighted", "-n", "20", "--json"];
+    let url = format!("{}/heavy/{{{{id}}}}", shop.base);
+    measured(&drom(&[&[&*url][..], &weighted].concat()));
+    assert_eq!((shop.times("GET /heavy/7"), shop.times("GET /heavy/8")), (0, 20));
+}
+
+#[test]
+fn values_that_nobody_gives_are_refused() {
+    for (arguments, words) in [
+        (&["http://127.0.0.1:1/{{id}}"][..], "the request: `url`: unknown variable `id`"),
+        (&["http://127.0.0.1:1/{{id"], "the }} of \"{{id\" is missing"),
+        (&["http://127.0.0.1:1/", "--feeder", "/no/f.csv"], "cannot read /no/f.csv"),
+        (&["http://127.0.0.1:1/", "--feeder", "/dev/null"], "ends in .csv or .jsonl"),
+        (&["http://127.0.0.1:1/", "--order", "random"], "--order goes with --urls or --feeder"),
+        (&["a.toml", "--feeder", "f.csv"], "--feeder goes with a URL; a scenario names its own"),
+        (&["http://127.0.0.1:1/{{seq}}", "--pipeline", "2"], "nothing to pipeline"),
+    ] {
+        let said = refusal(&drom(arguments));
+        assert!(said.contains(words), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
 fn headers_of_the_command_line_go_with_every_step() {
     let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
     let path = scenario(folder.path(), &shop.base, "[[step]]\nurl = '/look/t0'\n");

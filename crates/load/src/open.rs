@@ -8,6 +8,9 @@ use drom_stats::Latency;
 
 use crate::schedule::Schedule;
 
+/// A generator later than this on one request in a hundred is part of what it measures.
+const LAG_P99_NS_MAX: u64 = 1_000_000;
+
 /// What only an open loop has to tell, of one window.
 #[derive(Clone, Debug, Default)]
 pub struct OpenTally {
@@ -25,6 +28,12 @@ pub struct OpenTally {
 }
 
 impl OpenTally {
+    /// The generator itself did not keep its schedule.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        self.lag.count() > 0 && self.lag.quantile_ns(0.99) > LAG_P99_NS_MAX
+    }
+
     /// Empty again, the memory kept.
     pub fn clear(&mut self) {
         self.service.clear();

@@ -260,13 +260,13 @@ fn encoded(url: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-fn key(name: &str) -> String {
+pub(crate) fn key(name: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.chars().all(is_bare) { name.to_owned() } else { quoted(name) }
 }
 
 /// A TOML basic string on one line.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {

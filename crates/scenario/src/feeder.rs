@@ -135,6 +135,10 @@ impl Feeder {
     }
 
     #[must_use]
+    pub fn has(&self, column: &str) -> bool {
+        self.columns.iter().any(|known| known == column)
+    }
+
     pub fn cell(&self, row: usize, column: usize) -> &[u8] {
         let at = row * self.columns.len() + column;
         let start = if at == 0 { 0 } else { self.ends[at - 1] };

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `name` | a variable: from `[variables]` or of a capture |
 //! | `feeder.column` | of the row that the user has |
+//! | `column` | the same, where one feeder has it and no variable has the name |
 //! | `seq` | a number that no other request of the run has |
 //! | `user`, `iteration` | the user's number; how many times it began |
 //! | `random 1 100` | a whole number, both ends possible |
@@ -307,6 +308,7 @@ fn value_of(name: &str, names: &Names, feeders: &[Feeder]) -> Result<Value, Stri
         ("iteration", None, ..) => Ok(Value::Iteration),
         ("uuid", None, ..) => Ok(Value::Uuid),
         ("random", Some(least), Some(most), None) => random(least, most),
+        _ if feeders.iter().any(|feeder| feeder.has(name)) => cell_of_one(name, feeders),
         ("random", ..) => Err("random wants two whole numbers: {{random 1 100}}".to_owned()),
         _ => {
             let own = ["seq", "user", "iteration", "uuid"];
@@ -316,6 +318,18 @@ fn value_of(name: &str, names: &Names, feeders: &[Feeder]) -> Result<Value, Stri
             Err(format!(
                 "unknown variable `{name}`{hint}; [variables], a capture or a feeder sets one"
             ))
+        }
+    }
+}
+
+fn cell_of_one(column: &str, feeders: &[Feeder]) -> Result<Value, String> {
+    let mut with: Vec<&str> =
+        feeders.iter().filter(|f| f.has(column)).map(|feeder| &*feeder.name).collect();
+    match (with.pop(), with.is_empty()) {
+        (Some(feeder), true) => cell_of(feeder, column, feeders),
+        (last, _) => {
+            let last = last.unwrap_or_default();
+            Err(format!("several feeders have `{column}`; write {last}.{column}"))
         }
     }
 }

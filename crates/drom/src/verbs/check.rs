@@ -83,12 +83,14 @@ fn measure(args: &Args) -> Result<(Plan, Outcome), Failure> {
 
 /// One user, who goes every way in its turn; of a list or a log every line.
 fn plan(args: &Args) -> Result<Plan, Failure> {
-    let Some(mut cast) = args.users.cast(args.what.as_deref())? else {
+    let Some(mut cast) = args.users.cast(args.what.as_deref(), &args.request)? else {
         let what = args.what.as_deref().unwrap_or_default();
         let message = format!("{what:?} is no scenario; drom load loads a URL");
         return Err(Failure { message, exit: Exit::Usage });
     };
-    args.request.apply_to(&mut cast.scenario)?;
+    if !cast.is_one_request {
+        args.request.apply_to(&mut cast.scenario)?;
+    }
     cast.times_ns = None;
     let (flows, rows) = (cast.scenario.flows().len(), cast.rows());
     let rounds = args.times.saturating_mul((flows * rows) as u64);

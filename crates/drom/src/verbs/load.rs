@@ -199,6 +199,7 @@ Examples:
   drom load http://127.0.0.1:8080/ -c 200 --rate 500      500 a second over at most 200 connections
   drom load http://127.0.0.1:8080/ -c 200 --stages 30s:0-500,2m:500 --arrivals poisson
   drom load http://127.0.0.1:8080/form --data 'name=Ann'
+  drom load 'http://127.0.0.1:8080/item/{{id}}' --feeder items.csv    its column id, row by row
   drom load shop.toml -c 50 -d 1m                         50 users of a scenario
   drom load shop.toml -c 500 --rate 20 -d 1m              20 users come each second
   drom load http://127.0.0.1:8080 --urls list.txt         the URLs of a list in turn
@@ -288,12 +289,14 @@ fn search(args: &Args) -> Result<Exit, Failure> {
 
 fn plan(args: &Args) -> Result<Plan, Failure> {
     let url = args.url.as_deref();
-    let Some(mut cast) = args.users.cast(url)? else {
+    let Some(mut cast) = args.users.cast(url, &args.request)? else {
         let target = args.transport.target(url.unwrap_or_default())?;
         let plan = args.request.apply(around(args, target))?;
         return Ok(args.transport.close(plan));
     };
-    args.request.apply_to(&mut cast.scenario)?;
+    if !cast.is_one_request {
+        args.request.apply_to(&mut cast.scenario)?;
+    }
     let targets = cast.targets(&args.transport)?;
     let plan = around(args, targets[0].clone());
     let part = users::Part { seed: seed(args), rounds: args.requests, duration: args.duration };

@@ -14,9 +14,7 @@ use super::search::Ended;
 /// What a try must keep besides the conditions: what is planned is sent. A hundredth may be under
 /// way when the try ends.
 const UNSENT_SHARE_MAX: f64 = 0.01;
-/// A generator that is later than this, and so late that it makes a good part of the latency, was
-/// the reason for it.
-const LAG_NS_MIN: f64 = 1e6;
+/// A generator that was late, and makes so much of the latency, was the reason for it.
 const LAG_SHARE: f64 = 0.3;
 /// So many requests found no connection free, and the server needed no more time for one than at
 /// its quickest try: more connections would have carried more.
@@ -137,7 +135,7 @@ fn is_late(outcome: &Outcome) -> bool {
     outcome.open.as_ref().is_some_and(|open| {
         let lag_ns = open.lag.quantile_ns(0.99) as f64;
         let is_much = lag_ns > LAG_SHARE * outcome.latency.quantile_ns(0.99) as f64;
-        open.lag.count() > 0 && lag_ns > LAG_NS_MIN && is_much
+        open.is_late() && is_much
     })
 }
 

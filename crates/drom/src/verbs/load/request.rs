@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use drom_load::Plan;
-use drom_scenario::Scenario;
+use drom_scenario::{Scenario, UrlOrder, Written};
 
 use super::Failure;
 use crate::exit::Exit;
@@ -60,6 +60,36 @@ impl Request {
         done.map_err(|message| Failure { message, exit: Exit::Usage })
     }
 
+    /// Something in it is not always the same.
+    pub fn has_values(&self, url: &str) -> bool {
+        let pairs = self.headers.iter().chain(&self.form);
+        let mut texts = pairs.map(|(_, value)| &**value).chain(self.data.as_deref()).chain([url]);
+        texts.any(|text| text.contains("{{"))
+    }
+
+    /// Users who each ask for this with the next row of a file.
+    pub fn scenario(
+        &self,
+        url: &str,
+        feeder: Option<(&str, UrlOrder)>,
+        variables: &[(String, String)],
+    ) -> Result<Scenario, Failure> {
+        let usage = |message: String| Failure { message, exit: Exit::Usage };
+        let body = self.body_as_written()?;
+        let body = body.map(String::from_utf8).transpose();
+        let body =
+            body.map_err(|_| usage("the data file is no text; its {{values}}?".to_owned()))?;
+        let written = Written {
+            url,
+            method: self.method.as_deref(),
+            headers: &self.headers(body.is_some()),
+            body: body.as_deref(),
+            form: &self.form,
+            feeder,
+        };
+        Scenario::of_request(&written, variables).map_err(|error| usage(error.to_string()))
+    }
+
     /// Puts the flags into `plan`.
     pub fn apply(&self, plan: Plan) -> Result<Plan, Failure> {
         let body = self.body()?;
@@ -98,6 +128,10 @@ impl Request {
                 form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.form).finish();
             return Ok(Some(pairs.into_bytes()));
         }
+        self.body_as_written()
+    }
+
+    fn body_as_written(&self) -> Result<Option<Vec<u8>>, Failure> {
         let Some(file) = &self.data_file else {
             return Ok(self.data.clone().map(String::into_bytes));
         };

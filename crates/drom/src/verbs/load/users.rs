@@ -13,7 +13,7 @@ use drom_scenario::{
     AccessLog, LogOptions, Scenario, UrlOrder, WriteOptions, read_har, write_scenario,
 };
 
-use super::{Failure, transport::Transport};
+use super::{Failure, request::Request, transport::Transport};
 use crate::{exit::Exit, say};
 
 /// Behind the last request of a recording.
@@ -25,10 +25,17 @@ pub struct Users {
     /// Ask for the URLs in this file, one a line; paths are asked of the URL
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     pub urls: Option<PathBuf>,
-    /// Which of them comes next: round-robin, random, or weighted by the numbers behind them
-    #[arg(long, value_name = "HOW", default_value = "round-robin", value_parser = UrlOrder::of)]
-    #[arg(requires = "urls")]
-    order: UrlOrder,
+    /// Rows for {{column}} in the URL, the headers and the body: a .csv or .jsonl file
+    ///
+    /// Besides, there are {{seq}}, {{random 1 100}}, {{uuid}} and what --var sets; {{name|url}} is
+    /// percent-encoded (docs/scenario.md).
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "replay"])]
+    feeder: Option<String>,
+    /// Which URL or row is next: round-robin, random, or weighted [default: round-robin]
+    ///
+    /// By the numbers behind the URLs, or in the column weight.
+    #[arg(long, value_name = "HOW", value_parser = UrlOrder::of)]
+    order: Option<UrlOrder>,
     /// Ask again what this access log (common or combined) says, at its times
     #[arg(long, value_name = "LOG")]
     pub replay: Option<PathBuf>,
@@ -38,7 +45,7 @@ pub struct Users {
     /// Pauses and times of a recording or scenario so many times as fast
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
     speed: f64,
-    /// A variable of the scenario; can be repeated
+    /// A variable of the scenario, or for {{NAME}} in a request; can be repeated
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
     variables: Vec<(String, String)>,
 }
@@ -48,17 +55,30 @@ pub struct Cast {
     pub scenario: Scenario,
     /// When requests were made, where that was recorded.
     pub times_ns: Option<Vec<u64>>,
+    /// The flags of the request are in it.
+    pub is_one_request: bool,
 }
 
 impl Users {
-    /// What the target and the flags say that users do; `None`: the target is a URL and nothing
-    /// else.
-    pub fn cast(&self, target: Option<&str>) -> Result<Option<Cast>, Failure> {
+    /// What the target and the flags say that users do; `None`: the same request again and again.
+    pub fn cast(&self, target: Option<&str>, request: &Request) -> Result<Option<Cast>, Failure> {
+        let order = self.order.unwrap_or(UrlOrder::RoundRobin);
         if let Some(list) = &self.urls {
-            let scenario = Scenario::read_urls(list, target, self.order).map_err(wrong)?;
-            return Ok(Some(Cast { scenario, times_ns: None }));
+            return Scenario::read_urls(list, target, order).map(Cast::of).map(Some).map_err(wrong);
+        }
+        if self.order.is_some() && self.feeder.is_none() {
+            return Err(usage("--order goes with --urls or --feeder".to_owned()));
         }
         let target = target.unwrap_or_default();
+        let has_values = self.feeder.is_some() || !self.variables.is_empty();
+        if target.contains("://") && (has_values || request.has_values(target)) {
+            let feeder = self.feeder.as_deref().map(|file| (file, order));
+            let scenario = request.scenario(target, feeder, &self.variables)?;
+            return Ok(Some(Cast { is_one_request: true, ..Cast::of(scenario) }));
+        }
+        if self.feeder.is_some() {
+            return Err(usage("--feeder goes with a URL; a scenario names its own".to_owned()));
+        }
         if let Some(log) = &self.replay {
             return self.recorded(log, target).map(Some);
         }
@@ -71,7 +91,7 @@ impl Users {
             _ => return Ok(None),
         };
         scenario.scale_think(1.0 / self.speed);
-        Ok(Some(Cast { scenario, times_ns: None }))
+        Ok(Some(Cast::of(scenario)))
     }
 
     fn archive(&self, path: &Path) -> Result<Scenario, Failure> {
@@ -91,7 +111,7 @@ impl Users {
         let times_ns = std::mem::take(&mut log.times_ns);
         let times_ns = times_ns.into_iter().map(|ns| (ns as f64 / self.speed) as u64).collect();
         let scenario = log.scenario(path, base).map_err(wrong)?;
-        Ok(Cast { scenario, times_ns: Some(times_ns) })
+        Ok(Cast { times_ns: Some(times_ns), ..Cast::of(scenario) })
     }
 }
 
@@ -106,6 +126,10 @@ pub struct Part {
 }
 
 impl Cast {
+    fn of(scenario: Scenario) -> Self {
+        Self { scenario, times_ns: None, is_one_request: false }
+    }
+
     /// Lines of a list or a log; 1 of anything else.
     pub fn rows(&self) -> usize {
         let list = self.scenario.feeders().first().filter(|_| self.scenario.is_list);
