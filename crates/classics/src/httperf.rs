@@ -54,9 +54,8 @@ const NAMES: &[(&str, Value)] = &[
     ("wsess", Needed), ("wsesslog", Needed), ("wsesspage", Needed), ("wset", Needed),
 ];
 
-/// Without effect on what is measured here: ports are the kernel's choice, the clock costs little.
-const WITHOUT_EFFECT: &[&str] =
-    &["debug", "hog", "periodic-stats", "ssl-no-reuse", "use-timer-cache", "verbose"];
+/// Without effect on what is measured here: the clock costs little.
+const WITHOUT_EFFECT: &[&str] = &["debug", "periodic-stats", "ssl-no-reuse", "use-timer-cache"];
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
@@ -145,6 +144,9 @@ pub struct Options {
     /// Which of how many.
     pub client: (u32, u32),
     pub native: bool,
+    /// Repeated, and without effect.
+    pub hog: bool,
+    pub verbose: bool,
     /// Options that are not built yet.
     pub missing: Vec<&'static str>,
 }
@@ -196,6 +198,8 @@ impl Default for Options {
             myaddr: None,
             client: (0, 1),
             native: false,
+            hog: false,
+            verbose: false,
             missing: Vec::new(),
         }
     }
@@ -209,7 +213,8 @@ pub fn parse(words: &[String]) -> Result<Asked, Refusal> {
         let (name, value) = match &**word {
             "-h" => ("help", None),
             "-V" => ("version", None),
-            "-v" | "-n" => continue,
+            "-v" => ("verbose", None),
+            "-n" => continue,
             "-d" => ("debug", None),
             long => named(long)?,
         };
@@ -311,6 +316,8 @@ impl Options {
             "wsess" => self.wsess = Some(wsess(value)?),
             "wsesslog" => self.wsesslog = Some(wsesslog(value)?),
             "print-request" => self.print_request = Some(part("print-request", value)?),
+            "hog" => self.hog = true,
+            "verbose" => self.verbose = true,
             "ssl" => self.ssl = true,
             "ssl-ciphers" => self.ssl_ciphers = text(),
             "ssl-certificate" => self.ssl_certificate = text(),
@@ -431,7 +438,9 @@ pub fn echo(options: &Options) -> String {
     let is_sessions = options.is_sessions();
     let logged = options.wsesslog.as_ref();
     let words = [
+        ("verbose", options.verbose.then(String::new)),
         ("print-request", options.print_request.map(|part| part.words().to_owned())),
+        ("hog", options.hog.then(String::new)),
         ("think-timeout=", seconds(options.think_timeout)),
         ("timeout=", options.timeout.and_then(seconds)),
         ("client=", Some(format!("{}/{}", options.client.0, options.client.1))),

@@ -94,3 +94,22 @@ fn an_answer_that_does_not_come_is_a_failure() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("refused"), "{output:?}");
     assert_eq!(check(&["http://127.0.0.1:1/"]).status.code(), Some(2));
 }
+
+#[test]
+fn a_test_that_asks_nothing_or_not_everything_does_not_pass() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let path = scenario(folder.path(), &shop.base, "[[step]]\nurl = '/'\nrepeat = 0\n");
+    let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let nothing = check(&[&path]);
+    assert_eq!(nothing.status.code(), Some(1), "{nothing:?}");
+    assert!(said(&nothing).contains("nothing was asked"), "{}", said(&nothing));
+    let list = folder.path().join("list");
+    fs::write(&list, "/a 1\n").expect("written");
+    let list = list.to_str().expect("text");
+    let drawn = check(&[&shop.base, "--urls", list, "--order", "weighted"]);
+    assert_eq!(drawn.status.code(), Some(2), "{drawn:?}");
+    assert!(said(&drawn).contains("--order is for drom load"), "{}", said(&drawn));
+    let unwritable = check(&[&path, "--junit", "/no/such/folder/x.xml"]);
+    assert_eq!(unwritable.status.code(), Some(2), "{unwritable:?}");
+    assert!(said(&unwritable).contains("cannot write /no/such/folder/x.xml"));
+}

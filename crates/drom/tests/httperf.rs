@@ -78,7 +78,7 @@ fn a_rate_starts_connections_by_the_clock() {
     let server = Recording::start();
     let report = report(&server, "--num-conns=50 --rate=100 --hog --timeout=5 --uri=/slow");
     assert_form(&report);
-    assert!(report.starts_with("httperf --timeout=5 --client=0/1 --server=127.0.0.1 "));
+    assert!(report.starts_with("httperf --hog --timeout=5 --client=0/1 --server=127.0.0.1 "));
     assert!(report.contains("\nTotal: connections 50 requests 50 replies 50 "), "{report}");
     let rate = Regex::new(r"\nConnection rate: ([0-9.]+) conn/s").expect("a form");
     let rate: f64 = rate.captures(&report).expect("a rate")[1].parse().expect("a number");

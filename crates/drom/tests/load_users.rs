@@ -53,7 +53,7 @@ fn the_text_names_steps_and_what_failed() {
     for words in ["3 steps", "seed 9", "2 users", "4 done", "look: text \"unknown\"", "4 of 4"] {
         assert!(text.contains(words), "{words}: {text}");
     }
-    assert!(text.contains("4 answers do not pass their checks"), "{text}");
+    assert!(text.contains("4 answers failed checks"), "{text}");
 }
 
 #[test]
@@ -114,6 +114,57 @@ fn values_stand_in_one_request_without_a_scenario() {
 }
 
 #[test]
+fn what_cannot_be_written_is_a_failure_for_checks_and_thresholds() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let rows = folder.path().join("items.csv");
+    fs::write(&rows, "id\na\nb c\n").expect("written");
+    let rows = rows.to_str().expect("text");
+    let url = format!("{}/{{{{id}}}}", shop.base);
+    let flags = ["--feeder", rows, "-c", "1", "-n", "40", "--threshold", "failed<=10%"];
+    let output = drom(&[&[&*url][..], &flags].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(9), "{text}");
+    assert!(text.contains("could not be written for a bad value"), "{text}");
+    assert!(text.contains("failed<=10%  50.0 %") && text.contains("{{name|url}}"), "{text}");
+    fs::write(rows, "id\nb c\n").expect("written");
+    let output = drom(&[&*url, "--feeder", rows, "-n", "3"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("nothing was sent: 3 requests could not be written"), "{said}");
+}
+
+#[test]
+fn values_stand_in_files_and_names_too() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let body = folder.path().join("body");
+    fs::write(&body, "n={{seq}}").expect("written");
+    let (body, url) = (body.to_str().expect("text"), format!("{}/form", shop.base));
+    let flags = ["--data-file", body, "--basic", "{{who}}:x", "--var", "who=ann", "-n", "1"];
+    measured(&drom(&[&[&*url, "--json"][..], &flags].concat()));
+    assert_eq!(shop.times("POST /form"), 1);
+    let without = ["--data-file", body, "-n", "1", "--json"];
+    let told = measured(&drom(&[&[&*url][..], &without].concat()));
+    assert_eq!(told["scenario"]["rounds"]["done"], 1);
+}
+
+#[test]
+fn a_feeder_that_ends_ends_the_load_and_that_is_said() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    fs::write(folder.path().join("items.csv"), "id\n1\n2\n").expect("written");
+    let text = "[feeder.items]\nfile = 'items.csv'\nonce = true\n\
+                [[step]]\nurl = '/{{items.id}}'\n";
+    let path = scenario(folder.path(), &shop.base, text);
+    let output = drom(&[&path, "-c", "2", "--rate", "50", "-d", "1s"]);
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(text.contains("the rows of items were all taken"), "{text}");
+    assert!(text.contains("warn schedule") && text.contains("leave out `once`"), "{text}");
+}
+
+#[test]
 fn values_that_nobody_gives_are_refused() {
     for (arguments, words) in [
         (&["http://127.0.0.1:1/{{id}}"][..], "the request: `url`: unknown variable `id`"),
@@ -123,6 +174,11 @@ fn values_that_nobody_gives_are_refused() {
         (&["http://127.0.0.1:1/", "--order", "random"], "--order goes with --urls or --feeder"),
         (&["a.toml", "--feeder", "f.csv"], "--feeder goes with a URL; a scenario names its own"),
         (&["http://127.0.0.1:1/{{seq}}", "--pipeline", "2"], "nothing to pipeline"),
+        (&["http://127.0.0.1:1/", "--replay", "a.log", "--rate", "4"], "at its own times"),
+        (&["http://127.0.0.1:1/", "--arrivals", "poisson"], "--arrivals goes with --rate"),
+        (&["http://127.0.0.1:1/", "--speed", "2"], "--speed goes with a scenario"),
+        (&["http://127.0.0.1:1/", "--pipeline", "2", "--http2"], "cannot be used with"),
+        (&["http://127.0.0.1:1/", "--source-address", "192.0.2.1"], "has no such address"),
     ] {
         let said = refusal(&drom(arguments));
         assert!(said.contains(words), "{arguments:?}: {said}");

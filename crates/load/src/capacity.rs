@@ -27,7 +27,7 @@ mod search;
 pub use judge::{Seen, growth, judge};
 pub use search::{Bounds, Capacity, Ended, Search, TRIES_MAX, Tried, Try, Verdict, Wall};
 
-/// What is searched for, and how.
+/// What is searched for, and how. Where users ask, all rates are of their rounds.
 #[derive(Clone, Debug)]
 pub struct Asked<'a> {
     /// Without a pace; its warm-up is a closed loop before the search.
@@ -170,7 +170,7 @@ impl Server<'_> {
             return Ok(None);
         }
         let outcome = self.run(Stop::After(length), None)?;
-        Ok((outcome.answers() > 0).then(|| outcome.rate_rps()))
+        Ok((outcome.answers() > 0).then(|| outcome.done_rps()))
     }
 
     /// Waits for the queue that a try has left to be gone; whether that came in time.

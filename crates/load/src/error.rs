@@ -1,6 +1,6 @@
 //! Why a run could not be done at all. What goes wrong with a single answer is data (`ErrorKind`).
 
-use std::{io, path::PathBuf};
+use std::{io, net::IpAddr, path::PathBuf};
 
 use crate::plan::Address;
 
@@ -33,6 +33,8 @@ pub enum Error {
          --source-address, or widen net.ipv4.ip_local_port_range"
     )]
     Ports { address: Address },
+    #[error("no connection can come from {source_address}: {reason}")]
+    Source { source_address: IpAddr, reason: String },
     #[error(
         "{wanted} connections to one address need as many local ports, but {sources} source \
          address{es} of {ports} ports in all {are} there: give more --source-address, widen \
@@ -71,6 +73,7 @@ impl Error {
                 | Self::Scheme { .. }
                 | Self::TlsName { .. }
                 | Self::TlsFile { .. }
+                | Self::Source { .. }
                 | Self::Request { .. }
                 | Self::Plan { .. }
         )
@@ -85,8 +88,12 @@ fn meant(url: &str) -> String {
 
 /// What to do about a handshake that failed.
 fn tls_hint(reason: &str) -> &'static str {
-    if reason.contains("certificate") {
+    if reason.contains("CaUsedAsEndEntity") {
+        ", a certificate of an authority (CA) in place of a server's; --insecure takes any"
+    } else if reason.contains("certificate") {
         "; trust its issuer with --cacert FILE, or any certificate with --insecure"
+    } else if reason.contains("NoApplicationProtocol") {
+        "; the server speaks no HTTP/2 over TLS: leave out --http2"
     } else if reason.contains("corrupt message") || reason.contains("InvalidContentType") {
         "; is this a port for plain http?"
     } else {

@@ -1,6 +1,8 @@
 //! What the system allows a run, before it begins and beside what it used: local ports and open
 //! files. And what the kernel counted meanwhile.
 
+use std::net::UdpSocket;
+
 use drom_observe::network::{self, Network};
 
 use crate::{
@@ -29,6 +31,24 @@ pub struct Limits {
 /// Open files for so many connections.
 pub fn descriptors(connections: u64) -> u64 {
     connections + DESCRIPTORS_BESIDE
+}
+
+/// Whether connections can come from the addresses that they are to come from.
+pub fn check_sources(plan: &Plan) -> Result<(), Error> {
+    let Address::Tcp(server) = &plan.target.address else { return Ok(()) };
+    for &source_address in &plan.sources {
+        let wrong = |reason| Err(Error::Source { source_address, reason });
+        if source_address.is_ipv4() != server.is_ipv4() {
+            return wrong(format!("the server's address {} is of another kind", server.ip()));
+        }
+        if let Err(error) = UdpSocket::bind((source_address, 0)) {
+            return wrong(match error.raw_os_error() {
+                Some(libc::EADDRNOTAVAIL) => "this machine has no such address".to_owned(),
+                _ => error.to_string(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Whether there are as many local ports as connections; the rest of a run's needs is not knowable
@@ -82,6 +102,18 @@ mod tests {
 
     fn plan(connections: u32) -> Plan {
         Plan { connections, ..Plan::get(Target::at(([127, 0, 0, 1], 80).into(), "/")) }
+    }
+
+    #[test]
+    fn a_source_is_an_address_of_this_machine_and_of_the_servers_kind() {
+        let from = |source: &str| {
+            let sources = vec![source.parse().expect("an address")];
+            check_sources(&Plan { sources, ..plan(1) }).map_err(|error| error.to_string())
+        };
+        assert_eq!(from("127.0.0.9"), Ok(()));
+        let foreign = "no connection can come from 192.0.2.1: this machine has no such address";
+        assert_eq!(from("192.0.2.1"), Err(foreign.to_owned()));
+        assert!(from("::1").expect_err("the server is IPv4").contains("is of another kind"));
     }
 
     #[test]

@@ -106,8 +106,9 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "failed",
         doc: "other answers, and errors",
+        more: "For `--threshold` also requests of users that could not be written",
         exported: counter("drom_load_requests_failed"),
-        of: Of::Figure(Kind::Requests, |run| run.failed as f64),
+        of: Of::Figure(Kind::Requests, |run| (run.failed + run.unwritten()) as f64),
         ..requests("requests.failed", "")
     },
     Metric {

@@ -215,6 +215,25 @@ impl Outcome {
         ratio(self.answers() as f64, self.duration.as_secs_f64())
     }
 
+    /// What an open loop plans: requests, or rounds of users.
+    #[must_use]
+    pub fn begun(&self) -> u64 {
+        self.scene.as_ref().map_or(self.sent, |tally| tally.rounds.begun)
+    }
+
+    /// Requests of users that could not be written: a value was missing, or would have broken them.
+    #[must_use]
+    pub fn unwritten(&self) -> u64 {
+        self.scene.iter().flat_map(|tally| &tally.steps).map(|step| step.unsent).sum()
+    }
+
+    /// So many of those came to an end in a second.
+    #[must_use]
+    pub fn done_rps(&self) -> f64 {
+        let rounds = self.scene.as_ref().map(|tally| tally.rounds.done as f64);
+        rounds.map_or(self.rate_rps(), |done| ratio(done, self.duration.as_secs_f64()))
+    }
+
     #[must_use]
     pub fn cpu_us_per_request(&self) -> f64 {
         let cpu: Duration = self.thread_cpu.iter().sum();

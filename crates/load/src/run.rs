@@ -15,7 +15,7 @@ use crate::{
     connection::to_ns,
     error::Error,
     lane,
-    limits::{Limits, check_ports, descriptors},
+    limits::{Limits, check_ports, check_sources, descriptors},
     outcome::{ErrorKind, Latency, Outcome},
     pace::{self, Mark},
     plan::{Engine, Plan, Stop, Version},
@@ -70,6 +70,7 @@ pub fn run(
     let connections = plan.connections_used();
     let places = sockets(plan, routes.len());
     ensure_descriptors(descriptors(places))?;
+    check_sources(plan)?;
     check_ports(plan)?;
     let limits = Limits::before(plan, places);
     let threads = plan.threads.min(connections);

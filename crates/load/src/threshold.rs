@@ -42,8 +42,15 @@ pub enum ThresholdError {
     Percentile(String),
     #[error("the limit {0:?} has no number")]
     Limit(String),
-    #[error("the unit {unit:?} does not go with {metric}; write {wanted}")]
+    #[error("{}; write {wanted}", unit_fault(unit, metric))]
     Unit { unit: String, metric: String, wanted: &'static str },
+}
+
+fn unit_fault(unit: &str, metric: &str) -> String {
+    match unit {
+        "" => format!("the number of {metric} needs a unit"),
+        unit => format!("the unit {unit:?} does not go with {metric}"),
+    }
 }
 
 impl Threshold {
@@ -185,7 +192,7 @@ impl Metric {
 
 /// As it is, or as a share of what it is a part of.
 fn figure(kind: Kind, value: f64, unit: Unit, run: &Outcome) -> Option<f64> {
-    let ended = run.ok + run.failed;
+    let ended = run.ok + run.failed + run.unwritten();
     let whole = match (kind, unit) {
         (Kind::Number, _) => return (!run.duration.is_zero()).then_some(value),
         (Kind::Time, _) => return (ended > 0).then_some(value),
@@ -410,7 +417,7 @@ mod tests {
             ("p9.9.9<1ms", "no percentile"),
             ("p99<ms", "no number"),
             ("p99<-1ms", "no number"),
-            ("p99<250", "unit \"\" does not go with p99; write ns, us, ms or s"),
+            ("p99<250", "the number of p99 needs a unit; write ns, us, ms or s"),
             ("rate>5ms", "\"ms\" does not go with rate"),
             ("failed<1s", "%, or a number"),
             ("rate>5%", "\"%\" does not go with rate"),

@@ -78,7 +78,7 @@ impl<'a> Parts<'a> {
         let rest = rest.split('#').next().unwrap_or(rest);
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         if authority.contains('@') {
-            return Err(bad("user names in URLs are not supported; use -H 'Authorization: ...'"));
+            return Err(bad("user names in URLs are not supported; use --basic USER:PASSWORD"));
         }
         let (host, port) = split_port(authority, if secure { 443 } else { 80 }).map_err(bad)?;
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };

@@ -46,6 +46,8 @@ pub struct Verdict {
     pub limited: bool,
     /// Limited, or so near to it that the rate is a lower bound.
     pub near: bool,
+    /// The window was too short for anything to be said of it.
+    pub is_short: bool,
     /// What the limit was, where there was one.
     pub cause: Option<Cause>,
     /// Of the busiest thread: share of the window on a CPU, less what it spent looking for answers.
@@ -139,9 +141,9 @@ fn of_threads(outcome: &Outcome) -> Verdict {
         rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal)
     };
     let most = outcome.accounts.iter().max_by(by_rank).unwrap_or(&default);
-    let is_pegged = busiest.occupied_share() >= PEGGED_SHARE;
-    let is_long = most.total.length >= WINDOW_MIN;
-    let is_spoiled = is_long && (most.total.is_spoiled() || most.spoiled > 0);
+    let is_short = outcome.duration < WINDOW_MIN;
+    let is_pegged = !is_short && busiest.occupied_share() >= PEGGED_SHARE;
+    let is_spoiled = !is_short && (most.total.is_spoiled() || most.spoiled > 0);
     let judged = match (most.total.is_spoiled(), most.spoiled > 0) {
         _ if is_pegged && !is_spoiled => &busiest,
         (false, true) => &most.worst,
@@ -150,7 +152,8 @@ fn of_threads(outcome: &Outcome) -> Verdict {
     let limited = is_pegged || is_spoiled;
     Verdict {
         limited,
-        near: limited || busiest.occupied_share() >= BUSY_SHARE,
+        is_short,
+        near: limited || !is_short && busiest.occupied_share() >= BUSY_SHARE,
         cause: limited.then(|| cause(judged, outcome.steal_share)),
         busy_share: busiest.worked_share(),
         starved_share: busiest.starved_share(),
@@ -211,12 +214,13 @@ fn evidence(verdict: &Verdict) -> String {
         let (spoiled, seconds) = (verdict.spoiled, verdict.seconds);
         let at = at.as_secs_f64();
         words += &format!(
-            "; the limit in {spoiled} of {seconds} seconds, first of all from {at:.0} s on"
+            "; the limit in {spoiled} of {seconds} seconds, most of all from {at:.0} s on"
         );
     }
     match verdict.cause {
-        Some(cause) => words + "; rate is a lower bound: " + cause.advice(),
+        Some(_) => words + "; rate is a lower bound",
         None if verdict.near => words + "; near its limit",
+        None if verdict.is_short => words + "; too short a window to tell (100 ms)",
         None => words,
     }
 }
@@ -295,12 +299,21 @@ mod tests {
     }
 
     #[test]
+    fn of_a_moment_nothing_is_said() {
+        let moment = Duration::from_millis(9);
+        let short = Outcome { duration: moment, thread_cpu: vec![moment], ..Outcome::default() };
+        let verdict = client_limited(&short, None);
+        assert!(verdict.is_short && !verdict.limited && !verdict.near, "{verdict:?}");
+        assert!(verdict.evidence.contains("too short"), "{}", verdict.evidence);
+    }
+
+    #[test]
     fn half_a_second_of_ten_is_named_with_its_time_and_what_to_do() {
         let verdict = client_limited(&accounted([1_000, 600, 500], [50, 520, 500]), None);
         assert_eq!((verdict.limited, verdict.cause), (true, Some(Cause::Stopped)));
         assert!(verdict.evidence.contains("in 1 of 10 seconds"), "{}", verdict.evidence);
         assert!(verdict.evidence.contains("500 ms at once"), "{}", verdict.evidence);
-        assert!(verdict.evidence.contains("quota"), "{}", verdict.evidence);
+        assert!(Cause::Stopped.advice().contains("quota"));
         let verdict = client_limited(&accounted([1_000, 600, 100], [50, 120, 100]), None);
         assert!(!verdict.limited, "{}", verdict.evidence);
     }

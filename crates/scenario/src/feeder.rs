@@ -2,9 +2,10 @@
 //! the [`Feeder`]: all rows in one block of memory. Which row comes next is a [`Cursor`]'s affair;
 //! every thread has its own, over its share of the rows, so that nothing is shared while it runs.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use drom_stats::Rng;
+use serde_json::{Map, Value, value::RawValue};
 
 use crate::error::Error;
 
@@ -92,9 +93,14 @@ impl Feeder {
                 continue;
             }
             let wrong = |reason: String| Error::at(path, at + 1, reason);
-            let row: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(line)
-                .map_err(|error| wrong(format!("this is no JSON object on one line: {error}")))?;
-            feeder.push_row(row).map_err(wrong)?;
+            let no_object = |error| format!("this is no JSON object on one line: {error}");
+            if feeder.columns.is_empty() {
+                let first: Map<String, Value> =
+                    serde_json::from_slice(line).map_err(|error| wrong(no_object(error)))?;
+                feeder.columns = first.keys().cloned().collect();
+            }
+            let row = serde_json::from_slice(line).map_err(|error| wrong(no_object(error)))?;
+            feeder.push_row(&row).map_err(wrong)?;
         }
         feeder.check_columns(path)?;
         feeder.not_empty(path)
@@ -145,10 +151,8 @@ impl Feeder {
         &self.cells[start..self.ends[at]]
     }
 
-    fn push_row(&mut self, row: serde_json::Map<String, serde_json::Value>) -> Result<(), String> {
-        if self.columns.is_empty() {
-            self.columns = row.keys().cloned().collect();
-        }
+    /// Numbers stay as they are written.
+    fn push_row(&mut self, row: &BTreeMap<String, &RawValue>) -> Result<(), String> {
         if row.len() != self.columns.len() {
             return Err(format!(
                 "its keys are not those of the first line: {}",
@@ -159,9 +163,9 @@ impl Feeder {
             let value = row.get(&self.columns[at]);
             let value =
                 value.ok_or_else(|| format!("the key `{}` is missing", self.columns[at]))?;
-            match value {
-                serde_json::Value::String(text) => self.push(text.as_bytes()),
-                other => self.push(other.to_string().as_bytes()),
+            match serde_json::from_str::<String>(value.get()) {
+                Ok(text) => self.push(text.as_bytes()),
+                Err(_) => self.push(value.get().as_bytes()),
             }
         }
         Ok(())
@@ -257,6 +261,16 @@ mod tests {
     fn jsonl(text: &str) -> Result<Feeder, String> {
         let read = Feeder::json_lines("f", Path::new("f.jsonl"), text.as_bytes());
         read.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn numbers_of_json_stay_as_they_are_written() {
+        let text =
+            b"{\"b\":1.10,\"a\":123456789012345678901234567890}\n{\"a\":\"\\u0041\",\"b\":[1, 2]}";
+        let feeder = Feeder::json_lines("f", Path::new("f"), text).expect("two rows");
+        let cells: Vec<&[u8]> = (0..4).map(|at| feeder.cell(at / 2, at % 2)).collect();
+        assert_eq!(feeder.columns, ["b", "a"]);
+        assert_eq!(cells, [&b"1.10"[..], b"123456789012345678901234567890", b"[1, 2]", b"A"]);
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub struct Written<'w> {
     pub url: &'w str,
     pub method: Option<&'w str>,
     pub headers: &'w [(String, String)],
+    /// Who asks, as `user:password`.
+    pub basic: Option<&'w str>,
     pub body: Option<&'w str>,
     /// In place of a body: fields, which are percent-encoded.
     pub form: &'w [(String, String)],
@@ -24,6 +26,10 @@ pub struct Written<'w> {
     pub feeder: Option<(&'w str, UrlOrder)>,
 }
 
+/// Where a command line says what a scenario says elsewhere, or says no value at all.
+const UNKNOWN: &str = "unknown variable";
+const HINT: &str =
+    "; here --var NAME=VALUE or a column of the --feeder file does, and {{\"{{\"}} is written {{";
 /// What messages call it.
 const NAME: &str = "the request";
 
@@ -55,6 +61,12 @@ impl Written<'_> {
         for (name, word) in words.iter().filter_map(|(name, word)| Some((name, (*word)?))) {
             text += &format!("{name} = {}\n", quoted(word));
         }
+        if let Some((user, password)) =
+            self.basic.map(|who| who.split_once(':').unwrap_or((who, "")))
+        {
+            let (user, password) = (quoted(user), quoted(password));
+            text += &format!("basic = {{ user = {user}, password = {password} }}\n");
+        }
         text + &table("headers", self.headers) + &table("form", self.form)
     }
 }
@@ -70,7 +82,10 @@ fn table(name: &str, pairs: &[(String, String)]) -> String {
 /// The lines are ours, and nobody sees them.
 fn without_line(error: Error) -> Error {
     match error {
-        Error::At { path, message, .. } if path == Path::new(NAME) => {
+        Error::At { path, mut message, .. } if path == Path::new(NAME) => {
+            if message.contains(UNKNOWN) {
+                message += HINT;
+            }
             Error::At { path, line: None, message }
         }
         other => other,
@@ -114,6 +129,7 @@ mod tests {
             method: Some("PUT"),
             headers: &headers,
             form: &form,
+            basic: Some("{{name}}:{{id}}"),
             feeder: Some((file.to_str().expect("text"), UrlOrder::RoundRobin)),
             ..Written::default()
         };
@@ -121,6 +137,7 @@ mod tests {
         assert_eq!(
             asked[1],
             "PUT /item/8?n=B%20%26%20C HTTP/1.1\r\nHost: a:81\r\nX-Id: <8>\r\nX-Shop: x\r\n\
+             Authorization: Basic QiAmIEM6OA==\r\n\
              Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 23\r\n\r\n\
              who=B%20%26%20C&a%20b=1"
         );
@@ -149,6 +166,12 @@ mod tests {
         };
         let unknown = wrong("http://a/{{id}}", None);
         assert!(unknown.starts_with("the request: `url`: unknown variable `id`"), "{unknown}");
+        assert!(unknown.ends_with("and {{\"{{\"}} is written {{"), "{unknown}");
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("a.csv");
+        fs::write(&file, "user,weight\nann,1\n").expect("written");
+        let twice = wrong("http://a/{{user}}", file.to_str());
+        assert!(twice.ends_with("a column of `rows`: write rows.user"), "{twice}");
         let none = wrong("http://a/", Some("/no/such.csv"));
         assert!(none.contains("cannot read /no/such.csv"), "{none}");
         assert!(wrong("ftp://a/{{seq}}", None).starts_with("the request: `url`: "));

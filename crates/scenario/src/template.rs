@@ -294,12 +294,22 @@ fn end_of(inner: &str) -> Option<usize> {
     inner[from..].find("}}").map(|at| from + at)
 }
 
+/// Values that nobody has to give.
+const MADE: [&str; 4] = ["seq", "user", "iteration", "uuid"];
+
 fn value_of(name: &str, names: &Names, feeders: &[Feeder]) -> Result<Value, String> {
     if let Some(at) = names.variables.iter().position(|known| known == name) {
         return Ok(Value::Variable(at));
     }
     if let Some((feeder, column)) = name.split_once('.') {
         return cell_of(feeder, column, feeders);
+    }
+    if name.is_empty() {
+        return Err("nothing stands between {{ and }}".to_owned());
+    }
+    if let Some(feeder) = feeders.iter().find(|f| MADE.contains(&name) && f.has(name)) {
+        let of = &feeder.name;
+        return Err(format!("`{name}` is made, and a column of `{of}`: write {of}.{name}"));
     }
     let mut words = name.split_whitespace();
     match (words.next().unwrap_or_default(), words.next(), words.next(), words.next()) {
@@ -311,9 +321,8 @@ fn value_of(name: &str, names: &Names, feeders: &[Feeder]) -> Result<Value, Stri
         _ if feeders.iter().any(|feeder| feeder.has(name)) => cell_of_one(name, feeders),
         ("random", ..) => Err("random wants two whole numbers: {{random 1 100}}".to_owned()),
         _ => {
-            let own = ["seq", "user", "iteration", "uuid"];
             let constants = names.constants.iter().map(|(name, _)| &**name);
-            let known = names.variables.iter().map(|name| &**name).chain(constants).chain(own);
+            let known = names.variables.iter().map(|name| &**name).chain(constants).chain(MADE);
             let hint = hint(name, known);
             Err(format!(
                 "unknown variable `{name}`{hint}; [variables], a capture or a feeder sets one"
@@ -458,7 +467,7 @@ mod tests {
             ("{{a.b}}", "unknown feeder"),
             ("{{random 2 1}}", "smaller first"),
             ("{{random}}", "two whole numbers"),
-            ("{{}}", "unknown variable"),
+            ("{{}}", "nothing stands between"),
         ] {
             assert!(told(text).contains(said), "{text}: {}", told(text));
         }

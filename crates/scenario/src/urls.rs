@@ -71,6 +71,9 @@ impl Scenario {
     }
 }
 
+/// What some editors put in front of a file.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 struct List<'l> {
     path: &'l Path,
     order: UrlOrder,
@@ -80,6 +83,7 @@ struct List<'l> {
 
 impl List<'_> {
     fn feeder(&mut self, bytes: &[u8]) -> Result<Feeder, Error> {
+        let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let mut feeder = Feeder::new("urls", vec!["url".to_owned(), "weight".to_owned()]);
         for (at, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
@@ -166,6 +170,11 @@ mod tests {
             }
         }
         seen
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_url() {
+        assert!(urls("\u{feff}/a\n/b\n", UrlOrder::Random).is_ok());
     }
 
     #[test]

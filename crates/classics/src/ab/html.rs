@@ -22,7 +22,7 @@ pub fn report(options: &Options, figures: &Figures) -> String {
 
 fn what(table: &mut Table<'_>, options: &Options, figures: &Figures) {
     table.put("Server Software:", &figures.server);
-    table.put("Server Hostname:", &options.url.host);
+    table.put("Server Hostname:", options.url.host.trim_matches(['[', ']']));
     table.put("Server Port:", options.url.port);
     table.put("Document Path:", &options.url.path);
     if options.variable_length {

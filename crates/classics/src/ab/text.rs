@@ -60,7 +60,7 @@ fn what(options: &Options, figures: &Figures) -> String {
     let mut lines = Lines::default();
     lines.blank().blank();
     lines.put("Server Software", &figures.server);
-    lines.put("Server Hostname", &url.host);
+    lines.put("Server Hostname", url.host.trim_matches(['[', ']']));
     lines.put("Server Port", url.port);
     if let Some(Secured { protocol, key, name }) = &figures.secured {
         lines.put("SSL/TLS Protocol", protocol);

@@ -222,8 +222,9 @@ impl Errors {
                 (_, Some(104 | 32)) => &mut errors.reset,
                 (_, Some(24)) => &mut errors.no_descriptor,
                 (_, Some(23)) => &mut errors.table_full,
-                // A reply that the server cuts off is no error to httperf.
-                (ErrorKind::Closed, None) => continue,
+                // A reply that the server cuts off is no error to httperf, no reply is one.
+                (ErrorKind::Closed, None) if record.exchange.status > 0 => continue,
+                (ErrorKind::Closed, None) => &mut errors.reset,
                 _ => &mut errors.other,
             };
             *place += 1;

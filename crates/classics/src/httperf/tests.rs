@@ -175,7 +175,10 @@ fn a_request_is_httperfs() {
 fn the_command_line_is_said_again() {
     let plain = "httperf --client=0/1 --server=localhost --port=80 --uri=/ --send-buffer=4096 \
                  --recv-buffer=16384 --num-conns=1 --num-calls=1\n";
-    assert_eq!(echo(&options("--hog")), plain);
+    assert_eq!(echo(&options("")), plain);
+    assert!(
+        echo(&options("--hog -v --timeout 3")).starts_with("httperf --verbose --hog --timeout=3 ")
+    );
     let rated = echo(&options("--timeout 5 --rate 150 --num-conn 100 --server a"));
     assert!(rated.starts_with("httperf --timeout=5 --client=0/1 --server=a "), "{rated}");
     assert!(rated.contains(" --uri=/ --rate=150 --send-buffer=4096 "), "{rated}");
@@ -296,7 +299,10 @@ fn errors_have_their_places() {
     assert!(of(ErrorKind::Connect, Some(110)).contains(" socket-timo 1 "));
     // What no address was left for has a place of its own, and httperf never uses it.
     assert!(of(ErrorKind::Connect, Some(99)).contains(" addrunavail 0 ftab-full 0 other 1\n"));
-    assert!(of(ErrorKind::Closed, None).contains("Errors: total 0 "));
+    assert!(of(ErrorKind::Closed, None).contains(" connreset 1\n"));
+    let mut cut = failed(0, ErrorKind::Closed, None);
+    cut.exchange.status = 200;
+    assert!(report(&figures(&[cut], Cpu::default())).contains("Errors: total 0 "));
 }
 
 #[test]

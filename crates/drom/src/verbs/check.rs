@@ -7,8 +7,12 @@ use drom_load::{Outcome, Plan, Stop};
 use drom_scenario::{Judged, junit, tap};
 
 use super::load::{
-    Failure, count, duration, request::Request, text::Paint, text::number_of, text::time_us,
-    transport::Transport, users,
+    Failure, count, duration,
+    output::{cannot_write, openable},
+    request::Request,
+    text::{Paint, number_of, time_us},
+    transport::Transport,
+    users,
 };
 use crate::{
     exit::{self, Exit},
@@ -76,6 +80,14 @@ pub fn run(args: &Args) -> Exit {
 }
 
 fn measure(args: &Args) -> Result<(Plan, Outcome), Failure> {
+    let usage = |message| Failure { message, exit: Exit::Usage };
+    if args.users.has_order() {
+        let message = "every URL is asked as often as --times says; --order is for drom load";
+        return Err(usage(message.to_owned()));
+    }
+    if let Some(path) = args.junit.as_ref().filter(|path| path.as_os_str() != "-") {
+        openable(path).map_err(|error| usage(cannot_write(path, &error)))?;
+    }
     let plan = plan(args)?;
     let outcome = drom_load::run(&plan, super::load::watch_interrupts(), &mut |_| {})?;
     Ok((plan, outcome))
@@ -113,7 +125,7 @@ fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Result<Exit, Failure> 
     let name = plan.scene.as_ref().map_or("", |scene| &scene.scenario.name);
     if let Some(path) = args.junit.as_ref().filter(|path| path.as_os_str() != "-") {
         let written = fs::write(path, junit(name, judged));
-        written.map_err(|error| failed(format!("cannot write {}: {error}", path.display())))?;
+        written.map_err(|error| failed(cannot_write(path, &error)))?;
     }
     let said = match &args.junit {
         Some(path) if path.as_os_str() == "-" => say::result(&junit(name, judged)),
@@ -121,6 +133,11 @@ fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Result<Exit, Failure> 
         _ => say::words(&text(judged, args.quiet, Paint::for_stdout())),
     };
     said.map_err(|error| failed(format!("cannot print the result: {error}")))?;
+    if judged.is_empty() && !outcome.interrupted {
+        return Err(failed(
+            "nothing was asked: no step of the scenario sends a request".to_owned(),
+        ));
+    }
     let is_good = judged.iter().all(is_good);
     Ok(match (outcome.interrupted, is_good) {
         (true, _) => Exit::Interrupted,

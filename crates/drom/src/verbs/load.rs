@@ -13,7 +13,7 @@ mod interrupt;
 mod json;
 mod kernel;
 mod metrics;
-mod output;
+pub(super) mod output;
 mod pace;
 mod progress;
 pub(super) mod request;
@@ -89,8 +89,7 @@ pub struct Args {
     #[arg(conflicts_with_all = ["duration", "requests"], help_heading = OPEN)]
     stages: Vec<Stage>,
     /// Measure this machine's ceiling against a built-in server that does nothing
-    #[arg(long, conflicts_with_all = ["url", "requests", "rate", "stages", "warmup", "threshold"])]
-    #[arg(help_heading = LOAD)]
+    #[arg(long, conflicts_with_all = NOT_OF_A_SELF_TEST, help_heading = LOAD)]
     self_test: bool,
     /// How requests of a rate lie in time
     #[arg(long, value_enum, default_value = "constant", value_name = "HOW", help_heading = OPEN)]
@@ -111,7 +110,7 @@ pub struct Args {
     /// What the server announces not to answer (Connection: close) is written once more elsewhere;
     /// a connection that ends without that fails all its requests.
     #[arg(long, default_value = "1", value_parser = count::parse::<u32>, value_name = "N")]
-    #[arg(allow_hyphen_values = true, conflicts_with = "no_keepalive")]
+    #[arg(allow_hyphen_values = true, conflicts_with_all = ["no_keepalive", "http2"])]
     #[arg(help_heading = transport::HEADING)]
     pipeline: u32,
     /// Requests under way on an HTTP/2 connection at once
@@ -159,6 +158,23 @@ pub struct Args {
     export: export::Flags,
 }
 
+/// What the self-test has of its own, or nothing of.
+const NOT_OF_A_SELF_TEST: [&str; 13] = [
+    "url",
+    "requests",
+    "rate",
+    "stages",
+    "warmup",
+    "threshold",
+    "headers",
+    "http2",
+    "html",
+    "csv",
+    "csv_series",
+    "hdr",
+    "find_capacity",
+];
+
 /// Sections of the help.
 const LOAD: &str = "Load";
 const LIMITS: &str = "Limits";
@@ -167,8 +183,8 @@ const OPEN: &str = "Open loop";
 impl Args {
     /// What is loaded, as it was written.
     fn what(&self) -> &str {
-        let list = self.users.urls.as_ref().and_then(|path| path.to_str());
-        self.url.as_deref().or(list).unwrap_or_default()
+        let file = self.users.urls.as_ref().or(self.users.replay.as_ref());
+        file.and_then(|path| path.to_str()).or(self.url.as_deref()).unwrap_or_default()
     }
 }
 
@@ -276,9 +292,6 @@ fn search(args: &Args) -> Result<Exit, Failure> {
     let usage = |message| Failure { message, exit: Exit::Usage };
     args.output.check().map_err(usage)?;
     let plan = plan(args)?;
-    if plan.scene.is_some() {
-        return Err(usage("--find-capacity takes one URL: no scenario, list or log".to_owned()));
-    }
     let seed = (args.arrivals == pace::Spread::Poisson).then(|| seed(args));
     let told = args.capacity.search(args.what(), &plan, seed, args.output.progress())?;
     match args.output.tell_search(&told) {
@@ -287,7 +300,21 @@ fn search(args: &Args) -> Result<Exit, Failure> {
     }
 }
 
+/// Flags that say nothing about this load.
+fn check_flags(args: &Args) -> Result<(), Failure> {
+    let has_pace = args.rate.is_some() || !args.stages.is_empty();
+    let message = if has_pace && args.users.replay.is_some() {
+        "a log is replayed at its own times (--speed); --rate and --stages are for other loads"
+    } else if args.arrivals == pace::Spread::Poisson && !has_pace && !args.capacity.is_asked() {
+        "--arrivals goes with --rate, --stages or --find-capacity"
+    } else {
+        return Ok(());
+    };
+    Err(Failure { message: message.to_owned(), exit: Exit::Usage })
+}
+
 fn plan(args: &Args) -> Result<Plan, Failure> {
+    check_flags(args)?;
     let url = args.url.as_deref();
     let Some(mut cast) = args.users.cast(url, &args.request)? else {
         let target = args.transport.target(url.unwrap_or_default())?;
@@ -379,6 +406,10 @@ fn no_answer(outcome: &Outcome) -> String {
     let (failed, waiting) = (outcome.failed, outcome.in_flight);
     let kinds = outcome.errors.iter().map(|(kind, n)| format!("{n} x {}", kind.name()));
     let kinds: Vec<String> = kinds.collect();
+    if outcome.sent == 0 && outcome.unwritten() > 0 {
+        let unwritten = text::number_of(outcome.unwritten(), "request");
+        return format!("nothing was sent: {unwritten} could not be written for a bad value");
+    }
     let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
     format!(
         "not one complete answer came: {failed} requests failed{kinds}, {waiting} were still \

@@ -65,7 +65,7 @@ fn is_limited(outcome: &Outcome) -> bool {
 
 fn unsent_share(outcome: &Outcome) -> f64 {
     let unsent = outcome.open.as_ref().map_or(0, |open| open.unsent);
-    let planned = outcome.sent + unsent;
+    let planned = outcome.begun() + unsent;
     if planned > 0 { unsent as f64 / planned as f64 } else { 0.0 }
 }
 

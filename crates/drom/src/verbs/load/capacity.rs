@@ -26,7 +26,7 @@ pub struct Capacity {
     #[arg(long, value_parser = condition, value_delimiter = ',', value_name = "LIMITS")]
     #[arg(conflicts_with_all = NOT_BESIDE, long_help = long_help())]
     find_capacity: Vec<Threshold>,
-    /// How long the search may take
+    /// How long the search may take; 20 s at least
     #[arg(long, value_parser = capacity_time, value_name = "TIME", default_value = "60s")]
     #[arg(requires = "find_capacity")]
     capacity_time: Duration,
@@ -44,8 +44,7 @@ pub struct Capacity {
 }
 
 /// What says how to load, where the search does, and what is told of one load alone.
-const NOT_BESIDE: [&str; 12] = [
-    "urls",
+const NOT_BESIDE: [&str; 11] = [
     "replay",
     "rate",
     "stages",
@@ -128,6 +127,11 @@ impl Capacity {
 }
 
 impl Told<'_> {
+    /// What the rates count, where that is not requests: rounds of users with several steps.
+    pub fn counts_rounds(&self) -> bool {
+        self.asked.plan.scene.as_ref().is_some_and(|scene| !scene.scenario.is_list)
+    }
+
     pub fn exit(&self) -> Exit {
         let answers = self.rows.iter().any(|row| row.p50_us.is_some());
         match self.found.capacity.verdict {

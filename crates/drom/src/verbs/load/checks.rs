@@ -6,7 +6,10 @@
 
 use drom_load::{Outcome, Plan, client_limited};
 
-use super::{kernel, text::time_us};
+use super::{
+    kernel, steps,
+    text::{number_of, time_us},
+};
 
 /// Little's law may be off by this much (compare with `METHODOLOGY`: 2 %).
 const LITTLE_MAX: f64 = 0.02;
@@ -65,11 +68,12 @@ pub const CHECKS: &[Entry] = &[
     Entry {
         name: "schedule",
         doc: "an open loop did what was planned, in time",
-        fails: "a planned request was not sent, or the p99 of the lag is over 1 ms",
+        fails: "a planned request was not sent, the p99 of the lag is over 1 ms, or the rows of a \
+                feeder were all taken before the end",
         otherwise: State::Warning,
         advice: "unsent: give more connections (-c) or a lower rate; late: give more threads (-t) \
                  or a machine with less to do",
-        look: |_, outcome| schedule(outcome),
+        look: schedule,
     },
     Entry {
         name: "errors",
@@ -89,7 +93,7 @@ pub const CHECKS: &[Entry] = &[
         otherwise: State::Failed,
         advice: "fewer clients than asked for loaded the server: look at its limits of connections \
                  and its listen backlog, or ask for fewer (-c)",
-        look: |plan, outcome| Some(connections(plan, outcome)),
+        look: connections,
     },
     Entry {
         name: "little",
@@ -167,6 +171,8 @@ pub enum Found {
     /// A warning whatever the entry says.
     Near(String),
     Bad(String),
+    /// Bad, and what to do about it.
+    Because(String, &'static str),
 }
 
 impl Found {
@@ -189,13 +195,13 @@ impl Check {
 
 impl Entry {
     fn check(&self, plan: &Plan, outcome: &Outcome) -> Option<Check> {
-        let (state, evidence) = match (self.look)(plan, outcome)? {
-            Found::Good(evidence) => (State::Ok, evidence),
-            Found::Unknown(evidence) => (State::Unknown, evidence),
-            Found::Near(evidence) => (State::Warning, evidence),
-            Found::Bad(evidence) => (self.otherwise, evidence),
+        let (state, evidence, advice) = match (self.look)(plan, outcome)? {
+            Found::Good(evidence) => (State::Ok, evidence, None),
+            Found::Unknown(evidence) => (State::Unknown, evidence, None),
+            Found::Near(evidence) => (State::Warning, evidence, Some(self.advice)),
+            Found::Bad(evidence) => (self.otherwise, evidence, Some(self.advice)),
+            Found::Because(evidence, advice) => (self.otherwise, evidence, Some(advice)),
         };
-        let advice = (!matches!(state, State::Ok | State::Unknown)).then_some(self.advice);
         Some(Check { name: self.name, state, evidence, advice })
     }
 
@@ -221,15 +227,20 @@ fn counts(outcome: &Outcome) -> Found {
     Found::good_if(good, evidence)
 }
 
-fn schedule(outcome: &Outcome) -> Option<Found> {
+fn schedule(plan: &Plan, outcome: &Outcome) -> Option<Found> {
     let open = outcome.open.as_ref()?;
-    let sent = super::steps::begun(outcome);
+    let sent = outcome.begun();
     let planned = sent + open.unsent;
     let lag_us = open.lag.quantile_ns(0.99) as f64 / 1e3;
     let begun = if outcome.scene.is_some() { "rounds begun" } else { "sent" };
     let mut evidence = format!("{planned} planned = {sent} {begun} + {} unsent", open.unsent);
     if open.lag.count() > 0 {
         evidence += &format!("; p99 of the lag {}", time_us(lag_us));
+    }
+    let users = steps::both(plan, outcome);
+    if let Some(feeder) = users.and_then(|(scene, tally)| steps::exhausted(scene, tally)) {
+        evidence += &format!("; then the rows of {feeder} were all taken");
+        return Some(Found::Because(evidence, "give it more rows, or leave out `once`"));
     }
     Some(Found::good_if(open.unsent == 0 && !open.is_late(), evidence))
 }
@@ -241,23 +252,37 @@ fn errors(outcome: &Outcome) -> Found {
         (0, 0, _) if outcome.ok == 0 => "no request ended in the window".to_owned(),
         (0, 0, _) => "every request that ended has a complete, good answer".to_owned(),
         (0, _, _) if outcome.scene.is_some() => {
-            format!("{refused} answers do not pass their checks")
+            format!("{} failed checks", number_of(refused, "answer"))
         }
-        (0, _, _) => format!("{refused} answers have a status of 400 or more"),
+        (0, _, _) => format!("{} with a status of 400 or more", number_of(refused, "answer")),
         (_, _, None) => {
-            format!("{} requests ended without a complete, good answer", outcome.failed)
+            let failed = number_of(outcome.failed, "request");
+            format!("{failed} ended without a complete, good answer")
         }
-        (_, _, Some(fault)) => format!("{errors} requests failed; the first fault: {fault}"),
+        (_, _, Some(fault)) => {
+            format!("{} failed; the first fault: {fault}", number_of(errors, "request"))
+        }
     };
-    Found::good_if(outcome.failed == 0 && outcome.ok > 0, evidence)
+    match outcome.unwritten() {
+        0 => Found::good_if(outcome.failed == 0 && outcome.ok > 0, evidence),
+        unwritten => {
+            let unwritten = number_of(unwritten, "request");
+            let evidence = format!("{evidence}; {unwritten} could not be written for a bad value");
+            Found::Because(evidence, "see what is not as told above; {{name|url}} encodes a value")
+        }
+    }
 }
 
-fn connections(plan: &Plan, outcome: &Outcome) -> Found {
+/// Users who had nothing to send needed none.
+fn connections(plan: &Plan, outcome: &Outcome) -> Option<Found> {
+    if outcome.sent == 0 && outcome.scene.is_some() {
+        return None;
+    }
     let (connected, wanted) = (outcome.connected, plan.connections_used());
     let fairness = outcome.fairness();
     let evidence =
         format!("{connected} of {wanted} established, fairness {fairness:.3} (1 = even)");
-    Found::good_if(connected == wanted, evidence)
+    Some(Found::good_if(connected == wanted, evidence))
 }
 
 /// N = X R, where R is the latency and all that lies between two requests of a connection.
@@ -271,10 +296,11 @@ fn little(plan: &Plan, outcome: &Outcome) -> Found {
 
 fn client(outcome: &Outcome) -> Found {
     let verdict = client_limited(outcome, None);
-    match (verdict.limited, verdict.near) {
-        (true, _) => Found::Bad(verdict.evidence),
-        (false, true) => Found::Near(verdict.evidence),
-        (false, false) => Found::Good(verdict.evidence),
+    match (verdict.cause, verdict.near) {
+        (Some(cause), _) => Found::Because(verdict.evidence, cause.advice()),
+        (None, _) if verdict.is_short => Found::Unknown(verdict.evidence),
+        (None, true) => Found::Near(verdict.evidence),
+        (None, false) => Found::Good(verdict.evidence),
     }
 }
 

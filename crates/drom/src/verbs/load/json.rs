@@ -212,7 +212,7 @@ fn phases(plan: &Plan, outcome: &Outcome) -> Phases {
 }
 
 fn open(plan: &Plan, outcome: &Outcome, tally: &OpenTally) -> Open {
-    let planned = steps::begun(outcome) + tally.unsent;
+    let planned = outcome.begun() + tally.unsent;
     let (arrivals, seed) = match plan.pace.as_ref().map(|pace| &pace.arrivals) {
         Some(Arrivals::Poisson { seed }) => ("poisson", Some(*seed)),
         Some(Arrivals::Recorded(_)) => ("recorded", None),

@@ -5,7 +5,12 @@
 
 use drom_load::{Address, Limits, Outcome, Plan};
 
-use super::{checks::Found, text::count};
+use drom_report::format::three;
+
+use super::{
+    checks::Found,
+    text::{count, number_of},
+};
 
 /// From one segment in a thousand requests on, latencies hold retransmission timers.
 const RETRANSMITS_A_REQUEST_MAX: f64 = 0.001;
@@ -44,7 +49,11 @@ pub fn retransmits(plan: &Plan, outcome: &Outcome) -> Option<Found> {
 }
 
 fn per_request(rate: f64) -> String {
-    if rate == 0.0 { "0 a request".to_owned() } else { format!("{rate:.2e} a request") }
+    match rate {
+        0.0 => "0 a request".to_owned(),
+        rate if rate < 0.001 => "less than 0.001 a request".to_owned(),
+        rate => format!("{} a request", three(rate)),
+    }
 }
 
 /// Only of servers here: a queue elsewhere shows as retransmits of the first segment.
@@ -73,7 +82,7 @@ pub fn ports(plan: &Plan, outcome: &Outcome) -> Option<Found> {
     let made = u64::from(outcome.connected) + outcome.reconnects;
     let seconds = outcome.duration.as_secs_f64();
     let in_a_minute = made as f64 * (TIME_WAIT_S / seconds.max(TIME_WAIT_S));
-    let evidence = format!("{} connections of {} local ports", count(made), count(ports));
+    let evidence = format!("{} of {} local ports", number_of(made, "connection"), count(ports));
     let is_good = in_a_minute <= ports as f64 * USED_SHARE_MAX;
     Some(Found::good_if(is_good, evidence))
 }
@@ -140,7 +149,7 @@ mod tests {
         let network = Network { retransmits: Some(20), ..limits().network };
         let all = checked(Limits { network, ..limits() }, 0);
         assert_eq!(state(&all, "retransmits"), Some(State::Warning));
-        assert!(all[0].evidence.contains("20 segments") && all[0].evidence.contains("2.00e-3"));
+        assert!(all[0].evidence.contains("20 segments") && all[0].evidence.contains("0.00200 a"));
         let network = Network { listen_drops: Some(1), ..limits().network };
         let all = checked(Limits { network, ..limits() }, 0);
         assert_eq!(state(&all, "listen_queue"), Some(State::Warning));

@@ -133,13 +133,13 @@ fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-fn cannot_write(path: &Path, error: &io::Error) -> String {
+pub fn cannot_write(path: &Path, error: &io::Error) -> String {
     format!("cannot write {}: {error}", path.display())
 }
 
 /// What a file of an earlier run holds stays until there is something to put in its place. A pipe
 /// is not opened: its reader would see an end.
-fn openable(path: &Path) -> io::Result<()> {
+pub fn openable(path: &Path) -> io::Result<()> {
     if path.metadata().is_ok_and(|known| !known.is_file() && !known.is_dir()) {
         return Ok(());
     }

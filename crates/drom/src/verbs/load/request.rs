@@ -9,9 +9,10 @@ use drom_scenario::{Scenario, UrlOrder, Written};
 use super::Failure;
 use crate::exit::Exit;
 
+const NO_TEXT: &str = "the data file is no text, and {{values}} stand in texts only";
 const FORM: &str = "application/x-www-form-urlencoded";
 
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[command(next_help_heading = "Requests")]
 pub struct Request {
     /// A header of the request; can be repeated
@@ -62,9 +63,14 @@ impl Request {
 
     /// Something in it is not always the same.
     pub fn has_values(&self, url: &str) -> bool {
-        let pairs = self.headers.iter().chain(&self.form);
-        let mut texts = pairs.map(|(_, value)| &**value).chain(self.data.as_deref()).chain([url]);
-        texts.any(|text| text.contains("{{"))
+        let pairs = self.headers.iter().chain(&self.form).map(|(_, value)| &**value);
+        let words = [&self.data, &self.basic, &self.bearer].into_iter().flatten();
+        let mut texts = pairs.chain(words.map(|word| &**word)).chain([url]);
+        let in_file = || match self.data_file.as_ref().map(std::fs::read_to_string) {
+            Some(Ok(text)) => text.contains("{{"),
+            _ => false,
+        };
+        texts.any(|text| text.contains("{{")) || in_file()
     }
 
     /// Users who each ask for this with the next row of a file.
@@ -77,12 +83,12 @@ impl Request {
         let usage = |message: String| Failure { message, exit: Exit::Usage };
         let body = self.body_as_written()?;
         let body = body.map(String::from_utf8).transpose();
-        let body =
-            body.map_err(|_| usage("the data file is no text; its {{values}}?".to_owned()))?;
+        let body = body.map_err(|_| usage(NO_TEXT.to_owned()))?;
         let written = Written {
             url,
             method: self.method.as_deref(),
-            headers: &self.headers(body.is_some()),
+            headers: &Self { basic: None, ..self.clone() }.headers(body.is_some()),
+            basic: self.basic.as_deref(),
             body: body.as_deref(),
             form: &self.form,
             feeder,

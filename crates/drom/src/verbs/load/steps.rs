@@ -131,9 +131,10 @@ pub fn failures(scene: &Scene, tally: &SceneTally) -> Vec<(u64, u64, String)> {
     failed
 }
 
-/// What an open loop plans: requests, or rounds of users.
-pub fn begun(outcome: &Outcome) -> u64 {
-    outcome.scene.as_ref().map_or(outcome.sent, |tally| tally.rounds.begun)
+/// The feeder without more rows, but of a recording, which ends so.
+pub fn exhausted<'a>(scene: &'a Scene, tally: &SceneTally) -> Option<&'a str> {
+    let feeder = scene.scenario.feeders().get(tally.exhausted?)?;
+    (!scene.scenario.is_list).then_some(&*feeder.name)
 }
 
 /// Scene and tally of a run of users.

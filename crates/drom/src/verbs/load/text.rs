@@ -69,7 +69,7 @@ impl Paint {
 /// On a terminal of `width` columns the words of a check go on below each other.
 pub fn render(told: &Told<'_>, paint: Paint, width: Option<usize>) -> String {
     let Told { plan, outcome, .. } = *told;
-    let mut lines = heading(told.url, plan, outcome, paint);
+    let mut lines = heading(told.url, plan, outcome, paint, width);
     if nothing(outcome) {
         lines.push(row(paint, "Rate", "nothing was measured"));
         return lines.iter().map(|line| format!("{}\n", line.trim_end())).collect();
@@ -77,7 +77,7 @@ pub fn render(told: &Told<'_>, paint: Paint, width: Option<usize>) -> String {
     let blocks = [
         rates(outcome, paint),
         scene(plan, outcome, paint),
-        latencies(plan, outcome, paint),
+        latencies(plan, outcome, paint, width),
         answers(outcome, paint),
         goals(&told.goals, paint),
         checks(&told.checks, paint, width),
@@ -151,20 +151,32 @@ pub fn row(paint: Paint, title: &str, text: &str) -> String {
     paint.bold(&format!("{title:<TITLE_WIDTH$}")) + text
 }
 
-fn heading(url: &str, plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
-    let mut lines = vec![
-        target(url, plan, paint),
-        row(paint, "Load", &format!("{}; {}", clients(plan, outcome), outcome.engine)),
-    ];
-    lines.extend(plan.pace.as_ref().map(|pace| row(paint, "Arrivals", &arrivals(pace))));
-    lines.push(row(paint, "Window", &window(plan, outcome)));
-    lines
+fn heading(
+    url: &str,
+    plan: &Plan,
+    outcome: &Outcome,
+    paint: Paint,
+    width: Option<usize>,
+) -> Vec<String> {
+    let clients = format!("{}; {}", clients(plan, outcome), outcome.engine);
+    let mut titled = vec![target(url, plan), ("Load", clients)];
+    titled.extend(plan.pace.as_ref().map(|pace| ("Arrivals", arrivals(pace))));
+    titled.push(("Window", window(plan, outcome)));
+    titled.iter().flat_map(|(title, text)| broken(paint, title, text, width)).collect()
 }
 
-fn target(url: &str, plan: &Plan, paint: Paint) -> String {
+/// A line with its title, which goes on below itself where the terminal is narrow.
+fn broken(paint: Paint, title: &str, text: &str, width: Option<usize>) -> Vec<String> {
+    let room = width.map_or(usize::MAX, |width| width.saturating_sub(TITLE_WIDTH).max(20));
+    let lines = drom_report::broken(text, room, room);
+    let titles = [title].into_iter().chain(std::iter::repeat(""));
+    lines.iter().zip(titles).map(|(line, title)| row(paint, title, line)).collect()
+}
+
+fn target(url: &str, plan: &Plan) -> (&'static str, String) {
     match &plan.scene {
-        None => row(paint, "Target", &format!("{} {url}", plan.method)),
-        Some(scene) => row(paint, "Scenario", &scenario(url, scene)),
+        None => ("Target", format!("{} {url}", plan.method)),
+        Some(scene) => ("Scenario", scenario(url, scene)),
     }
 }
 
@@ -289,6 +301,10 @@ fn scene(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
     for (at, step) in steps::rows(scene, tally).iter().enumerate() {
         lines.push(row(paint, if at == 0 { "Steps" } else { "" }, &columns(step)));
     }
+    if let Some(feeder) = steps::exhausted(scene, tally) {
+        let text = format!("the rows of {feeder} were all taken (once)");
+        lines.push(row(paint, "Ended", &text));
+    }
     for (at, (failed, of, what)) in steps::failures(scene, tally).iter().enumerate() {
         let title = if at == 0 { "Not as told" } else { "" };
         let number = paint.dress("31", &format!("{:>10}", count(*failed)));
@@ -297,17 +313,25 @@ fn scene(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// The times of requests, a line each: what is waited for first, then its parts.
-fn latencies(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
+/// The times of requests, a line each: what is waited for first, then its parts. A narrow terminal
+/// has fewer figures, and what they are below them.
+fn latencies(plan: &Plan, outcome: &Outcome, paint: Paint, width: Option<usize>) -> Vec<String> {
     if outcome.latency.count() == 0 {
         return vec![row(paint, "Latency", "no answer")];
     }
-    let heads: String = QUANTILES.iter().map(|(name, _)| format!("{name:>10}")).collect();
-    let mut lines = vec![row(paint, "", &paint.dim(&format!("{:>10}{heads}", "mean")))];
+    let columns = columns(width);
+    let heads: String = columns.iter().map(|at| format!("{:>10}", FIGURES[*at].0)).collect();
+    let mut lines = vec![row(paint, "", &paint.dim(&heads))];
+    let taken = TITLE_WIDTH + FIGURE_WIDTH * columns.len() + 2;
     let known = times(outcome).into_iter().filter(|(_, latency, _)| latency.count() > 0);
-    lines.extend(known.map(|(title, latency, note)| {
-        row(paint, title, &format!("{}  {}", figures(latency), paint.dim(note)))
-    }));
+    for (title, latency, note) in known {
+        let figures = figures(latency, &columns);
+        if width.is_none_or(|width| taken + note.len() <= width) {
+            lines.push(row(paint, title, &format!("{figures}  {}", paint.dim(note))));
+        } else {
+            lines.extend([row(paint, title, &figures), row(paint, "", &paint.dim(note))]);
+        }
+    }
     if let Some(lookup) = plan.target.lookup {
         let text = format!("{:>10}", time_us(lookup.as_secs_f64() * 1e6));
         lines.push(row(paint, "Lookup", &format!("{text}  {}", paint.dim("of the name, once"))));
@@ -333,22 +357,37 @@ pub fn times(outcome: &Outcome) -> Vec<(&'static str, &Latency, &'static str)> {
     times
 }
 
-const QUANTILES: [(&str, f64); 5] =
-    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+/// In nanoseconds.
+type FigureOf = fn(&Latency) -> f64;
 
-fn figures(latency: &Latency) -> String {
-    let mean = format!("{:>10}", time_us(latency.mean_ns() / 1e3));
-    let at = |quantile| match quantile {
-        1.0 => latency.max_ns() as f64 / 1e3,
-        _ => latency.quantile_ns(quantile) as f64 / 1e3,
-    };
-    let rest = QUANTILES.iter().map(|(_, quantile)| format!("{:>10}", time_us(at(*quantile))));
-    rest.fold(mean, |line, figure| line + &figure)
+/// The figures of a time, and what they are.
+const FIGURES: [(&str, FigureOf); 6] = [
+    ("mean", Latency::mean_ns),
+    ("p50", |latency| latency.quantile_ns(0.5) as f64),
+    ("p90", |latency| latency.quantile_ns(0.9) as f64),
+    ("p99", |latency| latency.quantile_ns(0.99) as f64),
+    ("p99.9", |latency| latency.quantile_ns(0.999) as f64),
+    ("max", |latency| latency.max_ns() as f64),
+];
+const FIGURE_WIDTH: usize = 10;
+/// Which of them go first where there is no room.
+const LEAST_WANTED: [usize; 4] = [4, 2, 0, 5];
+
+/// Those that there is room for; two there always are.
+fn columns(width: Option<usize>) -> Vec<usize> {
+    let room = width.map_or(usize::MAX, |width| width.saturating_sub(TITLE_WIDTH) / FIGURE_WIDTH);
+    let left_out = FIGURES.len().saturating_sub(room).min(LEAST_WANTED.len());
+    (0..FIGURES.len()).filter(|at| !LEAST_WANTED[..left_out].contains(at)).collect()
+}
+
+fn figures(latency: &Latency, columns: &[usize]) -> String {
+    let figure = |at: &usize| format!("{:>FIGURE_WIDTH$}", time_us(FIGURES[*at].1(latency) / 1e3));
+    columns.iter().map(figure).collect()
 }
 
 /// What an open loop wanted, and what did not come to it.
 fn planned(outcome: &Outcome, open: &OpenTally) -> String {
-    let all = steps::begun(outcome) + open.unsent;
+    let all = outcome.begun() + open.unsent;
     let what = if outcome.scene.is_some() { "rounds" } else { "requests" };
     let seconds = outcome.duration.as_secs_f64();
     let rate = if seconds > 0.0 { all as f64 / seconds } else { 0.0 };
@@ -443,6 +482,15 @@ fn significant(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_narrow_terminal_has_fewer_figures() {
+        let names = |width| columns(width).iter().map(|at| FIGURES[*at].0).collect::<Vec<_>>();
+        assert_eq!(names(None), ["mean", "p50", "p90", "p99", "p99.9", "max"]);
+        assert_eq!(names(Some(72)).len(), 6);
+        assert_eq!(names(Some(60)), ["mean", "p50", "p99", "max"]);
+        assert_eq!(names(Some(5)), ["p50", "p99"]);
+    }
 
     #[test]
     fn a_long_check_goes_on_under_its_words() {

@@ -60,6 +60,10 @@ pub struct Cast {
 }
 
 impl Users {
+    pub fn has_order(&self) -> bool {
+        self.order.is_some()
+    }
+
     /// What the target and the flags say that users do; `None`: the same request again and again.
     pub fn cast(&self, target: Option<&str>, request: &Request) -> Result<Option<Cast>, Failure> {
         let order = self.order.unwrap_or(UrlOrder::RoundRobin);
@@ -70,7 +74,14 @@ impl Users {
             return Err(usage("--order goes with --urls or --feeder".to_owned()));
         }
         let target = target.unwrap_or_default();
+        if let Some(log) = &self.replay {
+            return self.recorded(log, target).map(Some);
+        }
         let has_values = self.feeder.is_some() || !self.variables.is_empty();
+        if target.contains("://") && self.speed != 1.0 {
+            let message = "--speed goes with a scenario, an archive or --replay";
+            return Err(usage(message.to_owned()));
+        }
         if target.contains("://") && (has_values || request.has_values(target)) {
             let feeder = self.feeder.as_deref().map(|file| (file, order));
             let scenario = request.scenario(target, feeder, &self.variables)?;
@@ -78,9 +89,6 @@ impl Users {
         }
         if self.feeder.is_some() {
             return Err(usage("--feeder goes with a URL; a scenario names its own".to_owned()));
-        }
-        if let Some(log) = &self.replay {
-            return self.recorded(log, target).map(Some);
         }
         let path = Path::new(target);
         let mut scenario = match path.extension().and_then(|extension| extension.to_str()) {
@@ -179,7 +187,7 @@ fn recorded(mut times_ns: Vec<u64>, part: &Part) -> Pace {
 }
 
 fn left_out(path: &Path, log: &AccessLog) -> String {
-    let mut words = format!("drom load: {}: left out:", path.display());
+    let mut words = format!("{}: left out:", path.display());
     if log.unsafe_requests > 0 {
         let more = log.unsafe_requests;
         words += &format!(" {more} requests that are neither GET nor HEAD (--all-methods)");

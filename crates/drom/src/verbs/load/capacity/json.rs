@@ -9,6 +9,8 @@ use super::{Row, Told};
 struct Document<'a> {
     schema: &'static str,
     conditions: Vec<&'a str>,
+    /// What the rates count: `requests` or `rounds`.
+    counts: &'static str,
     /// `found`, `at_least`, `none_held` or `unknown`.
     verdict: &'static str,
     /// Of `at_least`: `client`, `connections`, `bound` or `time`.
@@ -53,6 +55,7 @@ pub fn render(told: &Told<'_>) -> String {
     let document = Document {
         schema: "drom-load-capacity/1",
         conditions: told.asked.conditions.iter().map(|one| one.expression.as_str()).collect(),
+        counts: if told.counts_rounds() { "rounds" } else { "requests" },
         verdict,
         wall,
         capacity_rps: found.capacity.rate_rps,

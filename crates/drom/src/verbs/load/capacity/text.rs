@@ -40,17 +40,24 @@ fn heading(told: &Told<'_>, paint: Paint) -> Vec<String> {
     let conditions = told.asked.conditions.iter().map(|one| one.expression.as_str());
     let clients = format!(
         "{}, {}",
-        number_of(plan.connections as usize, "connection"),
+        number_of(plan.connections as usize, clients_of(told)),
         number_of(plan.threads as usize, "thread"),
     );
     let closed = told.found.closed_rps.map_or_else(String::new, |rps| {
-        format!("; a closed loop before it reached {}/s", si_count(rps))
+        format!("; a closed loop before it reached {}", a_second(told, Some(rps)))
     });
+    let target = match &plan.scene {
+        None => titled(paint, "Target", &format!("{} {}", plan.method, told.url)),
+        Some(scene) => {
+            let steps = number_of(scene.scenario.steps().len(), "step");
+            titled(paint, "Scenario", &format!("{}: {steps}; seed {}", told.url, scene.seed))
+        }
+    };
     let stopped = if told.found.interrupted { ", stopped early" } else { "" };
     let took = format::time(told.found.took.as_secs_f64());
     let tries = if told.rows.len() == 1 { "try" } else { "tries" };
     vec![
-        titled(paint, "Target", &format!("{} {}", plan.method, told.url)),
+        target,
         titled(paint, "Conditions", &conditions.collect::<Vec<_>>().join(", ")),
         titled(paint, "Load", &format!("open loop over {clients}{closed}")),
         titled(paint, "Search", &format!("{took}{stopped}, {} {tries}", told.rows.len())),
@@ -104,15 +111,14 @@ fn why(row: &Row, conditions: &[Threshold]) -> Vec<String> {
 /// The answer; its first line alone says what counts.
 fn words(told: &Told<'_>) -> Vec<String> {
     let capacity = told.found.capacity;
-    let number = |rps: Option<f64>| rps.map_or("-".to_owned(), si_count);
-    let rate = number(capacity.rate_rps);
-    let ends = (number(capacity.lower_rps), number(capacity.upper_rps));
+    let rate = a_second(told, capacity.rate_rps);
+    let ends = (a_second(told, capacity.lower_rps), a_second(told, capacity.upper_rps));
     match capacity.verdict {
         Verdict::Found => {
-            vec![format!("{rate}/s"), format!("95 % interval {}/s to {}/s", ends.0, ends.1)]
+            vec![rate, format!("95 % interval {} to {}", ends.0, ends.1)]
         }
         Verdict::AtLeast(wall) => {
-            vec![format!("at least {rate}/s"), reason(told, wall)]
+            vec![format!("at least {rate}"), reason(told, wall)]
         }
         Verdict::NoneHeld => none_held(told),
         Verdict::Unknown if told.rows.is_empty() => vec!["not known: nothing was tried".to_owned()],
@@ -123,6 +129,16 @@ fn words(told: &Told<'_>) -> Vec<String> {
     }
 }
 
+/// A rate of what is counted.
+fn a_second(told: &Told<'_>, rps: Option<f64>) -> String {
+    let number = rps.map_or("-".to_owned(), si_count);
+    if told.counts_rounds() { number + " rounds/s" } else { number + "/s" }
+}
+
+fn clients_of(told: &Told<'_>) -> &'static str {
+    if told.asked.plan.scene.is_some() { "user" } else { "connection" }
+}
+
 fn reason(told: &Told<'_>, wall: Wall) -> String {
     match wall {
         Wall::Client => "the client was the limit: more threads (-t) or another machine to load \
@@ -130,7 +146,7 @@ fn reason(told: &Told<'_>, wall: Wall) -> String {
             .to_owned(),
         Wall::Connections => format!(
             "all {} were in use while the server was as quick as ever: more (-c) may find more",
-            number_of(told.asked.plan.connections as usize, "connection"),
+            number_of(told.asked.plan.connections as usize, clients_of(told)),
         ),
         Wall::Bound => {
             "every try held at the highest rate that may be tried (--capacity-max)".to_owned()
@@ -147,9 +163,9 @@ fn none_held(told: &Told<'_>) -> Vec<String> {
         |a: &&Row, b: &&Row| a.attempt.tried.rate_rps.total_cmp(&b.attempt.tried.rate_rps);
     let lowest = told.rows.iter().filter(|row| row.attempt.tried.ended != Ended::Held);
     let Some(lowest) = lowest.min_by(by_rate) else { return Vec::new() };
-    let rate = si_count(lowest.attempt.tried.rate_rps);
+    let rate = a_second(told, Some(lowest.attempt.tried.rate_rps));
     vec![
-        format!("none: no rate held, the lowest tried was {rate}/s"),
+        format!("none: no rate held, the lowest tried was {rate}"),
         format!("there: {}", why(lowest, told.asked.conditions).join(", ")),
     ]
 }
