@@ -101,11 +101,12 @@ impl Place {
         let (first, last) = two_cores()?;
         let server = match way {
             Way::Null => Loaded::Null(null_server(first)?),
-            _ => Loaded::Nginx(ground.start(Kind::Loaded, Some(first))?),
+            _ => {
+                let server = ground.start(Kind::Loaded, Some(first))?;
+                server.await_answer("/hello.txt")?;
+                Loaded::Nginx(server)
+            }
         };
-        if let Loaded::Nginx(server) = &server {
-            server.await_answer("/hello.txt")?;
-        }
         Ok(Self { server, core: Some(last) })
     }
 

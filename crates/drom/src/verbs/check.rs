@@ -1,7 +1,12 @@
 //! `drom check`: a scenario as a test. Runs it, says which checks hold; the engine and the checks
 //! are those of a load.
 
-use std::{fmt::Write as _, fs, path::PathBuf, time::Duration};
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use drom_load::{Outcome, Plan, Stop};
 use drom_scenario::{Judged, junit, tap};
@@ -79,13 +84,19 @@ pub fn run(args: &Args) -> Exit {
     })
 }
 
+impl Args {
+    fn junit_file(&self) -> Option<&Path> {
+        self.junit.as_deref().filter(|path| path.as_os_str() != "-")
+    }
+}
+
 fn measure(args: &Args) -> Result<(Plan, Outcome), Failure> {
     let usage = |message| Failure { message, exit: Exit::Usage };
     if args.users.has_order() {
         let message = "every URL is asked as often as --times says; --order is for drom load";
         return Err(usage(message.to_owned()));
     }
-    if let Some(path) = args.junit.as_ref().filter(|path| path.as_os_str() != "-") {
+    if let Some(path) = args.junit_file() {
         openable(path).map_err(|error| usage(cannot_write(path, &error)))?;
     }
     let plan = plan(args)?;
@@ -100,9 +111,6 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         let message = format!("{what:?} is no scenario; drom load loads a URL");
         return Err(Failure { message, exit: Exit::Usage });
     };
-    if !cast.is_one_request {
-        args.request.apply_to(&mut cast.scenario)?;
-    }
     cast.times_ns = None;
     let (flows, rows) = (cast.scenario.flows().len(), cast.rows());
     let rounds = args.times.saturating_mul((flows * rows) as u64);
@@ -123,7 +131,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
 fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Result<Exit, Failure> {
     let judged = outcome.scene.as_ref().map_or(&[][..], |tally| &tally.judged);
     let name = plan.scene.as_ref().map_or("", |scene| &scene.scenario.name);
-    if let Some(path) = args.junit.as_ref().filter(|path| path.as_os_str() != "-") {
+    if let Some(path) = args.junit_file() {
         let written = fs::write(path, junit(name, judged));
         written.map_err(|error| failed(cannot_write(path, &error)))?;
     }

@@ -316,14 +316,11 @@ fn check_flags(args: &Args) -> Result<(), Failure> {
 fn plan(args: &Args) -> Result<Plan, Failure> {
     check_flags(args)?;
     let url = args.url.as_deref();
-    let Some(mut cast) = args.users.cast(url, &args.request)? else {
+    let Some(cast) = args.users.cast(url, &args.request)? else {
         let target = args.transport.target(url.unwrap_or_default())?;
         let plan = args.request.apply(around(args, target))?;
         return Ok(args.transport.close(plan));
     };
-    if !cast.is_one_request {
-        args.request.apply_to(&mut cast.scenario)?;
-    }
     let targets = cast.targets(&args.transport)?;
     let plan = around(args, targets[0].clone());
     let part = users::Part { seed: seed(args), rounds: args.requests, duration: args.duration };

@@ -1,6 +1,6 @@
 //! What is asked: flags of the method, the headers, the body and who asks.
 
-use std::path::PathBuf;
+use std::{cell::OnceCell, path::PathBuf};
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use drom_load::Plan;
@@ -30,6 +30,8 @@ pub struct Request {
     /// File with the request body
     #[arg(long, value_name = "FILE", conflicts_with = "form")]
     data_file: Option<PathBuf>,
+    #[arg(skip)]
+    file_body: OnceCell<Vec<u8>>,
     /// A field of a form, whose name and value are percent-encoded; can be repeated
     #[arg(long, value_name = "K=V", value_parser = field)]
     form: Vec<(String, String)>,
@@ -62,15 +64,13 @@ impl Request {
     }
 
     /// Something in it is not always the same.
-    pub fn has_values(&self, url: &str) -> bool {
+    pub fn has_values(&self, url: &str) -> Result<bool, Failure> {
         let pairs = self.headers.iter().chain(&self.form).map(|(_, value)| &**value);
-        let words = [&self.data, &self.basic, &self.bearer].into_iter().flatten();
+        let words = [&self.basic, &self.bearer].into_iter().flatten();
         let mut texts = pairs.chain(words.map(|word| &**word)).chain([url]);
-        let in_file = || match self.data_file.as_ref().map(std::fs::read_to_string) {
-            Some(Ok(text)) => text.contains("{{"),
-            _ => false,
-        };
-        texts.any(|text| text.contains("{{")) || in_file()
+        let body = self.body_as_written()?.unwrap_or_default();
+        let in_body = || body.windows(2).any(|two| two == b"{{") && str::from_utf8(body).is_ok();
+        Ok(texts.any(|text| text.contains("{{")) || in_body())
     }
 
     /// Users who each ask for this with the next row of a file.
@@ -82,14 +82,14 @@ impl Request {
     ) -> Result<Scenario, Failure> {
         let usage = |message: String| Failure { message, exit: Exit::Usage };
         let body = self.body_as_written()?;
-        let body = body.map(String::from_utf8).transpose();
+        let body = body.map(str::from_utf8).transpose();
         let body = body.map_err(|_| usage(NO_TEXT.to_owned()))?;
         let written = Written {
             url,
             method: self.method.as_deref(),
             headers: &Self { basic: None, ..self.clone() }.headers(body.is_some()),
             basic: self.basic.as_deref(),
-            body: body.as_deref(),
+            body,
             form: &self.form,
             feeder,
         };
@@ -134,18 +134,23 @@ impl Request {
                 form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.form).finish();
             return Ok(Some(pairs.into_bytes()));
         }
-        self.body_as_written()
+        Ok(self.body_as_written()?.map(<[u8]>::to_vec))
     }
 
-    fn body_as_written(&self) -> Result<Option<Vec<u8>>, Failure> {
+    /// A file is read once: it may be a pipe.
+    fn body_as_written(&self) -> Result<Option<&[u8]>, Failure> {
         let Some(file) = &self.data_file else {
-            return Ok(self.data.clone().map(String::into_bytes));
+            return Ok(self.data.as_deref().map(str::as_bytes));
         };
-        let read = std::fs::read(file).map_err(|error| Failure {
-            message: format!("cannot read the data file {}: {error}", file.display()),
-            exit: Exit::Usage,
-        });
-        read.map(Some)
+        if self.file_body.get().is_none() {
+            let read = std::fs::read(file).map_err(|error| Failure {
+                message: format!("cannot read the data file {}: {error}", file.display()),
+                exit: Exit::Usage,
+            });
+            // Nobody else has set it meanwhile: there is one thread.
+            let _ = self.file_body.set(read?);
+        }
+        Ok(self.file_body.get().map(|body| &**body))
     }
 }
 
@@ -157,4 +162,29 @@ fn header(text: &str) -> Result<(String, String), String> {
 fn field(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("a field looks like name=value")?;
     Ok((name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        request: Request,
+    }
+
+    #[test]
+    fn a_data_file_is_read_once() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(&file, "a=1").expect("written");
+        let path = file.path().to_str().expect("text").to_owned();
+        let request = Line::parse_from(["drom", "--data-file", &path]).request;
+        assert!(matches!(request.has_values("http://a/"), Ok(false)));
+        // As a pipe has nothing more to give.
+        std::fs::write(&file, "").expect("written");
+        assert!(matches!(request.body(), Ok(Some(body)) if body == b"a=1"));
+    }
 }

@@ -320,7 +320,8 @@ fn latencies(plan: &Plan, outcome: &Outcome, paint: Paint, width: Option<usize>)
         return vec![row(paint, "Latency", "no answer")];
     }
     let columns = columns(width);
-    let heads: String = columns.iter().map(|at| format!("{:>10}", FIGURES[*at].0)).collect();
+    let heads: String =
+        columns.iter().map(|at| format!("{:>FIGURE_WIDTH$}", FIGURES[*at].0)).collect();
     let mut lines = vec![row(paint, "", &paint.dim(&heads))];
     let taken = TITLE_WIDTH + FIGURE_WIDTH * columns.len() + 2;
     let known = times(outcome).into_iter().filter(|(_, latency, _)| latency.count() > 0);

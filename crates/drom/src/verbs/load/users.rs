@@ -55,8 +55,6 @@ pub struct Cast {
     pub scenario: Scenario,
     /// When requests were made, where that was recorded.
     pub times_ns: Option<Vec<u64>>,
-    /// The flags of the request are in it.
-    pub is_one_request: bool,
 }
 
 impl Users {
@@ -66,26 +64,48 @@ impl Users {
 
     /// What the target and the flags say that users do; `None`: the same request again and again.
     pub fn cast(&self, target: Option<&str>, request: &Request) -> Result<Option<Cast>, Failure> {
-        let order = self.order.unwrap_or(UrlOrder::RoundRobin);
-        if let Some(list) = &self.urls {
-            return Scenario::read_urls(list, target, order).map(Cast::of).map(Some).map_err(wrong);
-        }
-        if self.order.is_some() && self.feeder.is_none() {
+        if self.order.is_some() && self.urls.is_none() && self.feeder.is_none() {
             return Err(usage("--order goes with --urls or --feeder".to_owned()));
+        }
+        let url = target.filter(|target| target.contains("://"));
+        let url = url.filter(|_| self.urls.is_none() && self.replay.is_none());
+        if let Some(scenario) = url.map(|url| self.values(url, request)).transpose()?.flatten() {
+            return Ok(Some(Cast::of(scenario)));
+        }
+        let mut cast = self.told(target)?;
+        if let Some(cast) = &mut cast {
+            request.apply_to(&mut cast.scenario)?;
+        }
+        Ok(cast)
+    }
+
+    /// One request with values in it.
+    fn values(&self, url: &str, request: &Request) -> Result<Option<Scenario>, Failure> {
+        if self.speed != 1.0 {
+            let message = "--speed goes with a scenario, an archive or --replay";
+            return Err(usage(message.to_owned()));
+        }
+        let is_told = self.feeder.is_some() || !self.variables.is_empty();
+        if !is_told && !request.has_values(url)? {
+            return Ok(None);
+        }
+        let feeder = self.feeder.as_deref().map(|file| (file, self.order()));
+        request.scenario(url, feeder, &self.variables).map(Some)
+    }
+
+    fn order(&self) -> UrlOrder {
+        self.order.unwrap_or(UrlOrder::RoundRobin)
+    }
+
+    /// What a file says that users do.
+    fn told(&self, target: Option<&str>) -> Result<Option<Cast>, Failure> {
+        if let Some(list) = &self.urls {
+            let scenario = Scenario::read_urls(list, target, self.order()).map_err(wrong)?;
+            return Ok(Some(Cast::of(scenario)));
         }
         let target = target.unwrap_or_default();
         if let Some(log) = &self.replay {
             return self.recorded(log, target).map(Some);
-        }
-        let has_values = self.feeder.is_some() || !self.variables.is_empty();
-        if target.contains("://") && self.speed != 1.0 {
-            let message = "--speed goes with a scenario, an archive or --replay";
-            return Err(usage(message.to_owned()));
-        }
-        if target.contains("://") && (has_values || request.has_values(target)) {
-            let feeder = self.feeder.as_deref().map(|file| (file, order));
-            let scenario = request.scenario(target, feeder, &self.variables)?;
-            return Ok(Some(Cast { is_one_request: true, ..Cast::of(scenario) }));
         }
         if self.feeder.is_some() {
             return Err(usage("--feeder goes with a URL; a scenario names its own".to_owned()));
@@ -135,7 +155,7 @@ pub struct Part {
 
 impl Cast {
     fn of(scenario: Scenario) -> Self {
-        Self { scenario, times_ns: None, is_one_request: false }
+        Self { scenario, times_ns: None }
     }
 
     /// Lines of a list or a log; 1 of anything else.
