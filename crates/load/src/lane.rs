@@ -167,7 +167,9 @@ impl<'a, W: World> Lane<'a, W> {
         // What belongs to the window begins in it, or its end would be counted as the warm-up's.
         let is_between = !self.measuring && self.now_ns >= self.window_ns;
         let is_usable = connection.phase == Phase::Open || !self.plan.keepalive;
-        let due = if is_usable && !is_between { open.take_due(self.now_ns) } else { None };
+        // Where others were free before, one of them takes what is due: it did not wait for this one.
+        let may_take = is_usable && !is_between && !open.has_free();
+        let due = if may_take { open.take_due(self.now_ns) } else { None };
         self.tally.open.queued += u64::from(due.is_some());
         due
     }

@@ -111,6 +111,16 @@ impl Open {
         Some(planned_ns)
     }
 
+    pub fn has_free(&self) -> bool {
+        !self.idle.is_empty()
+    }
+
+    /// The connection that a request whose time has come would take.
+    pub fn next_free(&mut self, now_ns: u64) -> Option<u32> {
+        let (token, _) = *self.idle.front()?;
+        self.next_ns().filter(|at_ns| *at_ns <= now_ns).map(|_| token)
+    }
+
     /// The same for a connection that waits for it, if one does.
     pub fn take_free(&mut self, now_ns: u64) -> Option<Due> {
         let (token, free_ns) = *self.idle.front()?;

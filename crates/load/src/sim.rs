@@ -51,6 +51,8 @@ pub struct SimStream {
 
 struct State {
     now_ns: u64,
+    /// What a read costs the client.
+    read_ns: u64,
     script: Script,
     requests: u64,
     /// By time, then in the order they were planned.
@@ -84,6 +86,7 @@ impl Sim {
     pub fn new(script: impl FnMut(Asked<'_>) -> Vec<(u64, Act)> + 'static) -> Self {
         let state = State {
             now_ns: 1_000_000_000,
+            read_ns: 0,
             script: Box::new(script),
             requests: 0,
             events: BinaryHeap::new(),
@@ -91,6 +94,12 @@ impl Sim {
             sockets: Vec::new(),
         };
         Self { state: Rc::new(RefCell::new(state)), reports: Vec::new() }
+    }
+
+    /// The same with a client that takes so long for each read.
+    pub fn with_costly_reads(self, read_ns: u64) -> Self {
+        self.state.borrow_mut().read_ns = read_ns;
+        self
     }
 
     /// To look at it after a run.
@@ -207,6 +216,7 @@ impl Socket {
 impl Read for SimStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut state = self.state.borrow_mut();
+        state.now_ns += state.read_ns;
         let socket = &mut state.sockets[self.number];
         if socket.reset {
             return Err(io::Error::from_raw_os_error(libc::ECONNRESET));

@@ -7,6 +7,7 @@
 use std::{
     cmp::Reverse,
     io,
+    ops::Range,
     sync::{
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
         mpsc::{Receiver, Sender},
@@ -312,21 +313,24 @@ impl<W: World> Worker<'_, W> {
 
     /// A socket has one report a round and none after its close, so that no report can be stale.
     #[inline]
-    fn serve(&mut self, ready: usize, buffer: &mut [u8]) {
+    fn serve(&mut self, reports: usize, buffer: &mut [u8]) {
         self.lane.now_ns = self.lane.world.now_ns();
         self.ledger.late(self.back_ns, self.lane.now_ns);
         // A thread that was stopped is woken without a report first.
-        if ready == 0 {
+        if reports == 0 {
             return;
         }
         self.lane.lay.is_wanted = self.ledger.wake(self.lane.now_ns);
-        for at in 0..ready {
+        for at in 0..reports {
             let ready = self.lane.world.report(at);
             let connection = &mut self.connections[ready.token as usize];
             self.lane.ready(connection, ready, buffer);
             self.ledger.dealt_with(self.lane.now_ns, &mut self.lane.lay);
             if self.is_past_deadline() {
                 break;
+            }
+            if self.lane.open.is_some() {
+                self.release_between(at + 1..reports);
             }
         }
         self.ledger.end_round(self.lane.now_ns, self.lane.lay.is_wanted);
@@ -390,6 +394,25 @@ impl<W: World> Worker<'_, W> {
         if burst > 1 {
             let longest = &mut self.lane.tally.open.burst_max;
             *longest = burst.max(*longest);
+        }
+    }
+
+    /// Begins what has come due while a batch of answers is dealt with, or the last of the batch
+    /// would make it late. Not on a connection whose report is still to come: it may be its end.
+    fn release_between(&mut self, to_come: Range<usize>) {
+        let is_between_windows = !self.lane.measuring && self.lane.now_ns >= self.orders.open_ns;
+        if is_between_windows || self.lane.users.is_some() {
+            return;
+        }
+        while let Some(token) =
+            self.lane.open.as_mut().and_then(|open| open.next_free(self.lane.now_ns))
+        {
+            let mut reports = to_come.clone().map(|at| self.lane.world.report(at));
+            if reports.any(|report| report.token == u64::from(token)) {
+                return;
+            }
+            let Some(due) = self.take_due() else { return };
+            self.lane.start_due(&mut self.connections[token as usize], due);
         }
     }
 

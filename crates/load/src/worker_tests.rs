@@ -37,7 +37,11 @@ pub(super) fn run_pipelined(
     plan: &Plan,
     script: impl FnMut(Asked<'_>) -> Vec<(u64, Act)> + 'static,
 ) -> (Outcome, u64) {
-    let (sim, request) = (Sim::new(script), crate::request::bytes(plan).unwrap());
+    run_in(Sim::new(script), plan)
+}
+
+fn run_in(sim: Sim, plan: &Plan) -> (Outcome, u64) {
+    let request = crate::request::bytes(plan).unwrap();
     let (stop, live) = (AtomicBool::new(false), Live::default());
     let ((slices, handed_in), (_, spare)) = (channel(), channel());
     let quota = match plan.stop {
@@ -292,6 +296,33 @@ fn an_open_loop_begins_each_request_at_its_time() {
     assert!(is_near(outcome.latency.max_ns(), MS) && is_near(open.service.max_ns(), MS));
     assert_eq!((open.lag.count(), open.burst_max), (300, 0));
     assert!(open.lag.max_ns() <= 1_000, "{}", open.lag.max_ns());
+}
+
+/// Answers come fifty at a time and take the client half a millisecond: what comes due meanwhile
+/// does not wait for the last of them.
+#[test]
+fn what_is_due_begins_between_the_answers_of_a_batch() {
+    let script = |asked: Asked<'_>| vec![(5 * MS - asked.now_ns % (5 * MS), page("x"))];
+    let sim = Sim::new(script).with_costly_reads(10_000);
+    let (outcome, _) = run_in(sim, &paced(200, 10_000.0, Duration::from_secs(1)));
+    let open = outcome.open.unwrap();
+    assert_eq!((outcome.ok, open.lag.count(), open.queued), (10_000, 10_000, 0));
+    let (p50_ns, max_ns) = (open.lag.quantile_ns(0.5), open.lag.max_ns());
+    assert!(p50_ns <= 11_000 && max_ns <= 21_000, "{p50_ns} {max_ns}");
+}
+
+/// At 29.9 ms one connection's answer and the other's end come together; reading the answer takes
+/// until after 30 ms, when the next request is due: not on the one whose end lies there unread.
+#[test]
+fn a_connection_whose_end_waits_in_the_batch_takes_no_request() {
+    let script = |asked: Asked<'_>| match asked.number {
+        1 => vec![(MS, page("x")), (19_900_000, Act::Close)],
+        2 => vec![(9_900_000, page("x"))],
+        _ => vec![(MS, page("x"))],
+    };
+    let sim = Sim::new(script).with_costly_reads(200_000);
+    let (outcome, asked) = run_in(sim, &paced(2, 100.0, Duration::from_millis(50)));
+    assert_eq!((outcome.ok, outcome.failed, outcome.reconnects, asked), (5, 0, 1, 5));
 }
 
 /// The example of wrk2's README: 1.4 s in which nothing is answered, in 30 s at 2,000 a second.
