@@ -96,6 +96,25 @@ fn an_answer_that_does_not_come_is_a_failure() {
 }
 
 #[test]
+fn steps_behind_the_one_that_ended_the_round_are_told() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let steps = "[[step]]\nname = 'first'\nurl = '/'\n[step.capture]\nid = { regex = 'none (x)' }\n\
+                 [[step]]\nname = 'then'\nurl = '/a'\n[[step]]\nname = 'last'\nurl = '/b'\n";
+    let path = scenario(folder.path(), &shop.base, steps);
+    let output = check(&[&path]);
+    assert_eq!(output.status.code(), Some(9), "{output:?}");
+    let said = text(&output);
+    let starts: Vec<&str> = said.lines().map(|line| &line[..4]).collect();
+    assert_eq!(starts, ["FAIL", "    ", "skip", "skip", "1 an"], "{said}");
+    assert!(said.contains("-  last: `first` ended the round\n"), "{said}");
+    assert!(said.contains("1 answer, 2 skipped; 2 checks, 1 failed"), "{said}");
+    let tap = text(&check(&[&path, "--tap"]));
+    assert!(tap.contains("ok 4 - last # SKIP `first` ended the round\n"), "{tap}");
+    let xml = text(&check(&[&path, "--junit", "-"]));
+    assert!(xml.contains("skipped=\"2\"") && xml.contains("<skipped message="), "{xml}");
+}
+
+#[test]
 fn a_test_that_asks_nothing_or_not_everything_does_not_pass() {
     let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
     let path = scenario(folder.path(), &shop.base, "[[step]]\nurl = '/'\nrepeat = 0\n");

@@ -20,7 +20,7 @@ pub enum Error {
     Refused { address: Address },
     #[error("cannot connect to {address}: {source}")]
     Connect { address: Address, source: io::Error },
-    #[error("no TLS with {address}: {reason}{}", tls_hint(reason))]
+    #[error("no TLS with {address}: {}", tls_failure(reason))]
     Handshake { address: Address, reason: String },
     #[error("TLS cannot be set up: {reason}")]
     Tls { reason: String },
@@ -86,11 +86,19 @@ fn meant(url: &str) -> String {
     if plain && !url.is_empty() { format!("; did you mean http://{url} ?") } else { String::new() }
 }
 
-/// What to do about a handshake that failed.
-fn tls_hint(reason: &str) -> &'static str {
+/// Why the handshake failed and what to do about it. Where the library has no words but the names
+/// of its types, ours stand alone.
+fn tls_failure(reason: &str) -> String {
     if reason.contains("CaUsedAsEndEntity") {
-        ", a certificate of an authority (CA) in place of a server's; --insecure takes any"
-    } else if reason.contains("certificate") {
+        return "the server shows the certificate of an authority (CA) in place of its own; trust \
+                it with --cacert FILE, or any certificate with --insecure"
+            .to_owned();
+    }
+    format!("{reason}{}", tls_hint(reason))
+}
+
+fn tls_hint(reason: &str) -> &'static str {
+    if reason.contains("certificate") {
         "; trust its issuer with --cacert FILE, or any certificate with --insecure"
     } else if reason.contains("NoApplicationProtocol") {
         "; the server speaks no HTTP/2 over TLS: leave out --http2"
@@ -98,5 +106,18 @@ fn tls_hint(reason: &str) -> &'static str {
         "; is this a port for plain http?"
     } else {
         ""
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_a_librarys_types_are_no_reason() {
+        let told = tls_failure("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))");
+        assert!(!told.contains("Other") && told.contains("authority (CA)"), "{told}");
+        let told = tls_failure("invalid peer certificate: UnknownIssuer");
+        assert!(told.starts_with("invalid peer certificate: UnknownIssuer; trust"), "{told}");
     }
 }

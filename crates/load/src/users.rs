@@ -336,6 +336,7 @@ impl<'a> Users<'a> {
                     }
                 }
                 Next::Done => {
+                    self.tell_skipped(user);
                     self.end_round(user, now_ns);
                     return self.leave(user);
                 }
@@ -347,6 +348,18 @@ impl<'a> Users<'a> {
         }
         self.rest(user, now_ns + REST_NS);
         None
+    }
+
+    /// Steps behind the one that ended the round, in a test; that one was judged last.
+    fn tell_skipped(&mut self, user: u32) {
+        if !self.scene.is_test {
+            return;
+        }
+        let scenario = self.scenario();
+        let after = self.tally.judged.last().map_or_else(String::new, |last| last.step.clone());
+        let skipped = self.places[user as usize].user.skipped(scenario);
+        let told = skipped.map(|step| Judged::skipped(scenario, step, &after));
+        self.tally.judged.extend(told);
     }
 
     fn send(&mut self, user: u32, now_ns: u64) -> Turn {

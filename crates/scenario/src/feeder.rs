@@ -75,9 +75,15 @@ impl Feeder {
         let columns = head.iter().map(|name| String::from_utf8_lossy(name).into_owned());
         let mut feeder = Self::new(name, columns.collect());
         feeder.check_columns(path)?;
+        let mut last = csv::Position::new();
         for record in reader.byte_records() {
             let record = record.map_err(|error| csv_error(path, &error))?;
             record.iter().for_each(|cell| feeder.push(cell));
+            last = record.position().cloned().unwrap_or(last);
+        }
+        if is_open_ended(&bytes[last.byte() as usize..]) {
+            let line = usize::try_from(last.line()).unwrap_or(0);
+            return Err(Error::at(path, line, "a quote begins in this row and nowhere ends"));
         }
         feeder.not_empty(path)
     }
@@ -233,6 +239,17 @@ pub fn weighted(sums: &[u64], rng: &mut Rng) -> usize {
     sums.partition_point(|sum| *sum <= drawn)
 }
 
+/// The file ends within quotes: a line's end more would belong to the last cell. To the library it
+/// is no error, and all rows behind a forgotten quote would be one cell.
+fn is_open_ended(last_row: &[u8]) -> bool {
+    let cells = |bytes: &[u8]| {
+        let reader = csv::ReaderBuilder::new().has_headers(false).from_reader(bytes);
+        let rows = reader.into_byte_records().map_while(Result::ok);
+        rows.flat_map(|row| row.iter().map(<[u8]>::to_vec).collect::<Vec<_>>()).last()
+    };
+    cells(last_row) != cells(&[last_row, b"\n"].concat())
+}
+
 fn csv_error(path: &Path, error: &csv::Error) -> Error {
     let line = error.position().map(csv::Position::line);
     let message = match error.kind() {
@@ -289,6 +306,9 @@ mod tests {
     fn what_is_wrong_is_said_with_its_line() {
         let told = csv("a,b\n1,2\n3\n").expect_err("short");
         assert_eq!(told, "f.csv:3: 1 cells, but the first line names 2 columns");
+        let told = csv("a,b\n1,2\n3,\"4\n5,6\n").expect_err("an open quote");
+        assert_eq!(told, "f.csv:3: a quote begins in this row and nowhere ends");
+        assert!(csv("a,b\n1,\"2\n\"").is_ok() && csv("a,b\n1,2\"").is_ok());
         assert!(csv("").expect_err("empty").contains("no rows"));
         assert!(csv("a,a\n1,2\n").expect_err("twice").contains("two columns"));
         assert!(csv("a,\n1,2\n").expect_err("nameless").contains("column 2"));

@@ -18,6 +18,8 @@ pub struct Judged {
     pub took_ns: Option<u64>,
     /// Why there was no answer, or no request.
     pub error: Option<String>,
+    /// Why it was not this step's turn: an earlier one ended the round.
+    pub skipped: Option<String>,
     pub checks: Vec<JudgedCheck>,
 }
 
@@ -39,8 +41,8 @@ impl Judged {
         Self {
             step: name(scenario, request),
             took_ns: Some(answer.after_ns),
-            error: None,
             checks: share.verdicts().iter().map(check).collect(),
+            ..Self::default()
         }
     }
 
@@ -57,6 +59,13 @@ impl Judged {
         let step = scenario.steps()[step].name.clone();
         Self { step, error: Some(reason), ..Self::default() }
     }
+
+    /// A step that was left out because the one before it ended the round.
+    #[must_use]
+    pub fn skipped(scenario: &Scenario, step: usize, after: &str) -> Self {
+        let step = scenario.steps()[step].name.clone();
+        Self { step, skipped: Some(format!("`{after}` ended the round")), ..Self::default() }
+    }
 }
 
 /// The step's; of a list, where all have one, what was asked.
@@ -72,33 +81,53 @@ fn name(scenario: &Scenario, request: &Request) -> String {
     }
 }
 
-/// Test Anything Protocol, version 13: a test point for each check, and one for each step that
-/// had no answer.
+/// Test Anything Protocol, version 13: a test point for each check, one for each step that had no
+/// answer, and one that says `# SKIP` for each that was left out.
 #[must_use]
 pub fn tap(steps: &[Judged]) -> String {
     let count: usize = steps.iter().map(points).sum();
-    let mut out = format!("TAP version 13\n1..{count}\n");
-    let mut number = 0;
-    let mut point = |step: &Judged, name: &str, wrong: Option<&String>| {
-        number += 1;
-        let verdict = if wrong.is_some() { "not ok" } else { "ok" };
-        let line = format!("{}: {name}", step.step);
-        put(&mut out, format_args!("{verdict} {number} - {}\n", tap_escaped(&line)));
-        if let Some(wrong) = wrong {
-            put(&mut out, format_args!("  ---\n  message: {}\n", yaml(wrong)));
-            if let Some(ns) = step.took_ns {
-                put(&mut out, format_args!("  duration_ms: {:.3}\n", ns as f64 / 1e6));
-            }
-            out.push_str("  ...\n");
-        }
-    };
+    let mut tap = Tap { out: format!("TAP version 13\n1..{count}\n"), number: 0 };
     for step in steps {
         if step.error.is_some() {
-            point(step, "an answer", step.error.as_ref());
+            tap.point(step, "an answer", step.error.as_deref());
         }
-        step.checks.iter().for_each(|check| point(step, &check.name, check.found.as_ref()));
+        for check in &step.checks {
+            tap.point(step, &check.name, check.found.as_deref());
+        }
+        if let Some(why) = &step.skipped {
+            tap.skip(step, why);
+        }
     }
-    out
+    tap.out
+}
+
+struct Tap {
+    out: String,
+    number: usize,
+}
+
+impl Tap {
+    fn point(&mut self, step: &Judged, name: &str, wrong: Option<&str>) {
+        let verdict = if wrong.is_some() { "not ok" } else { "ok" };
+        let line = format!("{}: {name}", step.step);
+        self.line(verdict, &tap_escaped(&line));
+        let Some(wrong) = wrong else { return };
+        put(&mut self.out, format_args!("  ---\n  message: {}\n", yaml(wrong)));
+        if let Some(ns) = step.took_ns {
+            put(&mut self.out, format_args!("  duration_ms: {:.3}\n", ns as f64 / 1e6));
+        }
+        self.out.push_str("  ...\n");
+    }
+
+    fn skip(&mut self, step: &Judged, why: &str) {
+        let (step, why) = (tap_escaped(&step.step), tap_escaped(why));
+        self.line("ok", &format!("{step} # SKIP {why}"));
+    }
+
+    fn line(&mut self, verdict: &str, rest: &str) {
+        self.number += 1;
+        put(&mut self.out, format_args!("{verdict} {} - {rest}\n", self.number));
+    }
 }
 
 /// JUnit XML as build servers read it: a suite for each step, a case for each check.
@@ -107,13 +136,14 @@ pub fn junit(scenario: &str, steps: &[Judged]) -> String {
     let tests: usize = steps.iter().map(points).sum();
     let failures: usize = steps.iter().map(failures).sum();
     let errors = steps.iter().filter(|step| step.error.is_some()).count();
+    let skipped = steps.iter().filter(|step| step.skipped.is_some()).count();
     let ns: u64 = steps.iter().filter_map(|step| step.took_ns).sum();
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     put(
         &mut out,
         format_args!(
             "<testsuites name=\"{}\" tests=\"{tests}\" failures=\"{failures}\" \
-             errors=\"{errors}\" time=\"{}\">\n",
+             errors=\"{errors}\" skipped=\"{skipped}\" time=\"{}\">\n",
             xml(scenario),
             seconds(ns)
         ),
@@ -125,12 +155,13 @@ pub fn junit(scenario: &str, steps: &[Judged]) -> String {
 
 fn put_suite(out: &mut String, scenario: &str, step: &Judged) {
     let (name, errors) = (xml(&step.step), u8::from(step.error.is_some()));
+    let skipped = u8::from(step.skipped.is_some());
     let time = seconds(step.took_ns.unwrap_or(0));
     put(
         out,
         format_args!(
             "  <testsuite name=\"{name}\" tests=\"{}\" failures=\"{}\" errors=\"{errors}\" \
-             time=\"{time}\">\n",
+             skipped=\"{skipped}\" time=\"{time}\">\n",
             points(step),
             failures(step)
         ),
@@ -155,11 +186,14 @@ fn put_suite(out: &mut String, scenario: &str, step: &Judged) {
     for check in &step.checks {
         case(&check.name, check.found.as_ref().map(|found| ("failure", found)));
     }
+    if let Some(why) = &step.skipped {
+        case("its turn", Some(("skipped", why)));
+    }
     out.push_str("  </testsuite>\n");
 }
 
 fn points(step: &Judged) -> usize {
-    step.checks.len() + usize::from(step.error.is_some())
+    step.checks.len() + usize::from(step.error.is_some()) + usize::from(step.skipped.is_some())
 }
 
 fn failures(step: &Judged) -> usize {
@@ -219,27 +253,33 @@ mod tests {
             Judged {
                 step: "login".to_owned(),
                 took_ns: Some(1_500_000),
-                error: None,
                 checks: vec![
                     check("status 200", None),
                     check("text \"#1\"", Some("the body is \"<a>\"")),
                 ],
+                ..Judged::default()
             },
             Judged {
                 step: "buy".to_owned(),
                 error: Some("connection refused".to_owned()),
                 ..Judged::default()
             },
+            Judged {
+                step: "pay".to_owned(),
+                skipped: Some("`buy` ended the round".to_owned()),
+                ..Judged::default()
+            },
         ]
     }
 
     #[test]
-    fn tap_is_version_14() {
+    fn tap_is_version_13() {
         assert_eq!(
             tap(&steps()),
-            "TAP version 13\n1..3\nok 1 - login: status 200\nnot ok 2 - login: text \"\\#1\"\n  \
+            "TAP version 13\n1..4\nok 1 - login: status 200\nnot ok 2 - login: text \"\\#1\"\n  \
              ---\n  message: \"the body is \\\"<a>\\\"\"\n  duration_ms: 1.500\n  ...\nnot ok 3 - \
-             buy: an answer\n  ---\n  message: \"connection refused\"\n  ...\n"
+             buy: an answer\n  ---\n  message: \"connection refused\"\n  ...\nok 4 - \
+             pay # SKIP `buy` ended the round\n"
         );
         assert_eq!(tap(&[]), "TAP version 13\n1..0\n");
     }
@@ -247,16 +287,21 @@ mod tests {
     #[test]
     fn junit_has_a_case_for_each_check() {
         let expected = r#"<?xml version="1.0" encoding="UTF-8"?>
-<testsuites name="shop" tests="3" failures="1" errors="1" T>
-  <testsuite name="login" tests="2" failures="1" errors="0" T>
+<testsuites name="shop" tests="4" failures="1" errors="1" skipped="1" T>
+  <testsuite name="login" tests="2" failures="1" errors="0" skipped="0" T>
     <testcase classname="shop.login" name="status 200" T/>
     <testcase classname="shop.login" name="text &quot;#1&quot;" T>
       <failure message="the body is &quot;&lt;a&gt;&quot;"/>
     </testcase>
   </testsuite>
-  <testsuite name="buy" tests="1" failures="0" errors="1" time="0.000000">
+  <testsuite name="buy" tests="1" failures="0" errors="1" skipped="0" time="0.000000">
     <testcase classname="shop.buy" name="an answer" time="0.000000">
       <error message="connection refused"/>
+    </testcase>
+  </testsuite>
+  <testsuite name="pay" tests="1" failures="0" errors="0" skipped="1" time="0.000000">
+    <testcase classname="shop.pay" name="its turn" time="0.000000">
+      <skipped message="`buy` ended the round"/>
     </testcase>
   </testsuite>
 </testsuites>

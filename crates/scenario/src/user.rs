@@ -21,6 +21,8 @@ pub struct User {
     flow: usize,
     /// The next operation of the flow.
     at: usize,
+    /// From where on operations were left out when the iteration was stopped.
+    stopped_at: Option<usize>,
     /// How often each open loop is still to be run, this time included.
     loops: Vec<u32>,
     wake_ns: u64,
@@ -116,6 +118,7 @@ impl User {
             state: State::Outside,
             flow: 0,
             at: 0,
+            stopped_at: None,
             loops: Vec::new(),
             wake_ns: 0,
             jar: Jar::default(),
@@ -133,6 +136,15 @@ impl User {
     #[must_use]
     pub fn number(&self) -> u64 {
         self.own.number
+    }
+
+    /// Steps of the iteration that were left out because an earlier one ended it.
+    pub fn skipped<'s>(&self, scenario: &'s Scenario) -> impl Iterator<Item = usize> + use<'s> {
+        let ops = &scenario.flows[self.flow].ops;
+        ops[self.stopped_at.unwrap_or(ops.len())..].iter().filter_map(|op| match op {
+            Op::Send(step) => Some(*step),
+            _ => None,
+        })
     }
 
     pub fn next(&mut self, scenario: &Scenario, share: &mut Share, now_ns: u64) -> Next {
@@ -231,6 +243,7 @@ impl User {
             _ => weighted(&scenario.weights, &mut self.own.rng),
         };
         (self.at, self.wake_ns, self.state) = (0, 0, State::Inside);
+        self.stopped_at = None;
         self.loops.clear();
         Ok(())
     }
@@ -278,6 +291,7 @@ impl User {
     }
 
     fn stop(&mut self, scenario: &Scenario) {
+        self.stopped_at = Some(self.at);
         self.at = scenario.flows[self.flow].ops.len();
     }
 

@@ -160,17 +160,24 @@ fn text(judged: &[Judged], quiet: bool, paint: Paint) -> String {
     for step in judged.iter().filter(|step| !quiet || !is_good(step)) {
         let took = step.took_ns.map_or_else(|| "-".to_owned(), |ns| time_us(ns as f64 / 1e3));
         let name = drom_report::format::plain(&step.step);
-        put(&mut out, format_args!("{} {took:>10}  {name}\n", paint.verdict(is_good(step))));
+        let (verdict, why) = match &step.skipped {
+            Some(why) => (paint.skipped(), format!(": {}", drom_report::format::plain(why))),
+            None => (paint.verdict(is_good(step)), String::new()),
+        };
+        put(&mut out, format_args!("{verdict} {took:>10}  {name}{why}\n"));
         for (check, found) in wrong(step) {
             put(&mut out, format_args!("{:18}{check}: {found}\n", ""));
         }
     }
     let (checks, failed) = counts(judged);
-    let answers = judged.iter().filter(|step| step.error.is_none()).count();
-    let missing = match judged.len() - answers {
+    let skipped = judged.iter().filter(|step| step.skipped.is_some()).count();
+    let missing = judged.iter().filter(|step| step.error.is_some()).count();
+    let answers = judged.len() - missing - skipped;
+    let besides = |count: usize, what: &str| match count {
         0 => String::new(),
-        missing => format!(", {missing} missing"),
+        count => format!(", {count} {what}"),
     };
+    let missing = besides(missing, "missing") + &besides(skipped, "skipped");
     let (answers, checks) = (number_of(answers as u64, "answer"), number_of(checks, "check"));
     put(&mut out, format_args!("{answers}{missing}; {checks}, {failed} failed\n"));
     out
@@ -192,7 +199,9 @@ fn counts(judged: &[Judged]) -> (u64, u64) {
 }
 
 fn is_good(step: &Judged) -> bool {
-    step.error.is_none() && step.checks.iter().all(|check| check.found.is_none())
+    step.error.is_none()
+        && step.skipped.is_none()
+        && step.checks.iter().all(|check| check.found.is_none())
 }
 
 fn put(out: &mut String, words: std::fmt::Arguments<'_>) {

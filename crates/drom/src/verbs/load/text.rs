@@ -45,6 +45,11 @@ impl Paint {
         self.state(if is_good { State::Ok } else { State::Failed })
     }
 
+    /// What was not judged because something before it went wrong.
+    pub fn skipped(self) -> String {
+        self.dress_state(State::Warning, "skip")
+    }
+
     fn state(self, state: State) -> String {
         let word = match state {
             State::Ok => "ok  ",
