@@ -55,7 +55,7 @@ const NAMES: &[(&str, Value)] = &[
 ];
 
 /// Without effect on what is measured here: the clock costs little.
-const WITHOUT_EFFECT: &[&str] = &["debug", "periodic-stats", "ssl-no-reuse", "use-timer-cache"];
+const WITHOUT_EFFECT: &[&str] = &["debug", "periodic-stats", "use-timer-cache"];
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
@@ -146,6 +146,7 @@ pub struct Options {
     pub native: bool,
     /// Repeated, and without effect.
     pub hog: bool,
+    pub ssl_no_reuse: bool,
     pub verbose: bool,
     /// Options that are not built yet.
     pub missing: Vec<&'static str>,
@@ -199,6 +200,7 @@ impl Default for Options {
             client: (0, 1),
             native: false,
             hog: false,
+            ssl_no_reuse: false,
             verbose: false,
             missing: Vec::new(),
         }
@@ -322,6 +324,8 @@ impl Options {
             "ssl-ciphers" => self.ssl_ciphers = text(),
             "ssl-certificate" => self.ssl_certificate = text(),
             "ssl-key" => self.ssl_key = text(),
+            // Sessions of TLS are not taken up again by themselves.
+            "ssl-no-reuse" => self.ssl_no_reuse = true,
             _ if WITHOUT_EFFECT.contains(&name) => {}
             _ => self.missing.push(name),
         }
@@ -350,7 +354,10 @@ impl Options {
 fn version(value: &str) -> Result<(u32, u32), Refusal> {
     let parts = value.split_once('.');
     let parts = parts.and_then(|(major, minor)| major.parse().ok().zip(minor.parse().ok()));
-    parts.ok_or_else(|| illegal("version number", value))
+    let version = parts.ok_or_else(|| illegal("version number", value))?;
+    let is_spoken = matches!(version, (1, 0 | 1));
+    let what = || format!("httperf: --http-version {value}: 1.0 and 1.1 are spoken\n");
+    if is_spoken { Ok(version) } else { Err(Refusal::new(STATUS_WRONG, what())) }
 }
 
 fn client(value: &str) -> Result<(u32, u32), Refusal> {
@@ -412,6 +419,9 @@ pub fn request(options: &Options) -> Vec<u8> {
 fn request_of(options: &Options, method: &str, uri: &str, contents: &[u8]) -> Vec<u8> {
     let (major, minor) = options.http_version;
     let mut head = format!("{method} {uri} HTTP/{major}.{minor}\r\nUser-Agent: {USER_AGENT}\r\n");
+    if options.http_version == (1, 0) {
+        head += "Connection: keep-alive\r\n";
+    }
     if !options.no_host {
         let host = options.server_name.as_ref().unwrap_or(&options.server);
         head += &format!("Host: {host}\r\n");
@@ -454,6 +464,7 @@ pub fn echo(options: &Options) -> String {
         ("send-buffer=", Some(options.send_buffer.to_string())),
         ("recv-buffer=", Some(options.recv_buffer.to_string())),
         ("ssl", options.ssl.then(String::new)),
+        ("ssl-no-reuse", options.ssl_no_reuse.then(String::new)),
         ("ssl-ciphers=", text(&options.ssl_ciphers)),
         ("add-header=", options.add_header.as_ref().map(|header| format!("'{header}'"))),
         ("method=", text(&options.method)),

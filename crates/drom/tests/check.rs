@@ -76,6 +76,9 @@ fn every_way_is_gone_once_and_every_line_of_a_list() {
     let output = check(&[&shop.base, "--urls", list.to_str().expect("text")]);
     assert_eq!(output.status.code(), Some(9));
     assert!(text(&output).contains("GET /none\n"), "{}", text(&output));
+    fs::write(&list, "/a 9\n/b 0\n").expect("written");
+    let output = check(&[&shop.base, "--urls", list.to_str().expect("text")]);
+    assert!(text(&output).starts_with("ok") && text(&output).contains("2 answers;"), "{output:?}");
 }
 
 #[test]
@@ -112,6 +115,29 @@ fn steps_behind_the_one_that_ended_the_round_are_told() {
     assert!(tap.contains("ok 4 - last # SKIP `first` ended the round\n"), "{tap}");
     let xml = text(&check(&[&path, "--junit", "-"]));
     assert!(xml.contains("skipped=\"2\"") && xml.contains("<skipped message="), "{xml}");
+}
+
+/// Somebody who reads only the report sees that it is not whole.
+#[test]
+fn a_test_that_is_stopped_is_not_passed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let base = format!("http://{}", silent.local_addr().expect("an address"));
+    let path = scenario(folder.path(), &base, "[[step]]\nurl = '/'\n");
+    let report = folder.path().join("report.xml");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
+    command.args(["check", &path, "--tap", "--junit", report.to_str().expect("text")]);
+    let child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let asked = silent.accept().expect("it asks");
+    let pid = i32::try_from(child.id()).expect("a number");
+    // SAFETY: takes numbers; the child is ours.
+    unsafe { libc::kill(pid, libc::SIGTERM) };
+    let output = child.wait_with_output().expect("it ends");
+    drop(asked);
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert!(text(&output).contains("not ok 1 - the rest: an answer"), "{}", text(&output));
+    let xml = fs::read_to_string(&report).expect("written");
+    assert!(xml.contains("errors=\"1\"") && xml.contains("stopped before it was over"), "{xml}");
 }
 
 #[test]

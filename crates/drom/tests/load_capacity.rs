@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use drom_testkit::{Script, Server, Turn};
+use drom_testkit::{Script, Server, Turn, Window};
 use loading::{document, drom};
 use serde_json::Value;
 
@@ -113,6 +113,40 @@ fn too_few_connections_are_named_as_the_limit() {
     assert!((5.0..25.0).contains(&number(&told["capacity_rps"])), "{told:#}");
 }
 
+/// What was seen last is the end of the server, not its limit.
+#[test]
+fn a_server_that_does_not_answer_any_more_has_no_capacity() {
+    let script =
+        Script { freezes: vec![Window::new(5_000, 25_000)], ..Script::always(Turn::default()) };
+    let (_server, url) = start(script);
+    let flags = ["--find-capacity", "p99<250ms", "--capacity-time", "20s"];
+    let more = ["--capacity-start", "100", "--json"];
+    let output = drom(&[&[url.as_str()][..], &flags, &more].concat());
+    let told = document(&output);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{told:#}");
+    assert!(said.contains("ended early: nothing answers at"), "{said}");
+    assert!(told["verdict"] == "at_least" && told["wall"] == "gone", "{told:#}");
+    assert!(told["upper_rps"].is_null() && number(&told["duration_s"]) < 20.0, "{told:#}");
+}
+
+/// A round takes 100 ms of thinking, on however many connections: two users make 20 a second.
+#[test]
+fn too_few_users_are_named_as_the_limit() {
+    let (_server, url) = start(Script::always(Turn::default()));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("think.toml");
+    let step = "[[step]]\nurl = '/'\nthink = '100ms'\n[[step]]\nurl = '/'\n";
+    std::fs::write(&path, format!("base = '{url}'\n{step}")).expect("written");
+    let path = path.to_str().expect("text");
+    let flags = ["-c", "2", "--find-capacity", "p99<1s", "--capacity-time", "20s", "--json"];
+    let output = drom(&[&[path][..], &flags].concat());
+    let told = document(&output);
+    assert!(matches!(output.status.code(), Some(3 | 6)), "{told:#}");
+    assert_eq!(told["verdict"], "at_least", "{told:#}");
+    assert!(told["wall"] == "connections" || told["wall"] == "client", "{told:#}");
+}
+
 #[test]
 fn who_stops_it_is_told_what_is_known() {
     let (_server, url) = start(Script::limited(500.0));
@@ -142,6 +176,7 @@ fn nonsense_is_refused_with_words() {
         (&["--find-capacity", "p99"][..], "no comparison"),
         (&["--find-capacity", "rate>=2k"], "the rate is what is searched for"),
         (&["--capacity-time", "60s"], "--find-capacity"),
+        (&["--capacity-time", "60s", "-n", "1"], "cannot be used with"),
         (&[search[0], search[1], "--capacity-time", "5s"], "at least 20 s"),
         (&[search[0], search[1], "--capacity-min", "9", "--capacity-max", "8"], "is more than"),
         (&[search[0], search[1], "--rate", "5"], "cannot be used with '--rate"),

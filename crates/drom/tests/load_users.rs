@@ -244,6 +244,7 @@ fn an_archive_is_replayed_with_its_checks() {
     let entries = [
         entry("2026-01-01T00:00:00.000Z", "/a", 200),
         entry("2026-01-01T00:00:02.000Z", "/none", 404),
+        entry("2026-01-01T00:00:03.000Z", "/blocked", 0),
     ];
     let har = serde_json::json!({ "log": {
         "version": "1.2", "creator": { "name": "x", "version": "1" }, "entries": entries
@@ -254,6 +255,7 @@ fn an_archive_is_replayed_with_its_checks() {
     let told = measured(&drom(&[path, "-c", "1", "-n", "2", "--speed", "100", "--json"]));
     assert_eq!((&told["requests"]["ok"], &told["status"]["404"]), (&4.into(), &2.into()));
     assert!(told["duration_s"].as_f64() < Some(2.0), "a hundred times as fast: {told:#}");
+    assert!(!shop.asked().iter().any(|line| line.contains("blocked")), "the browser did not ask");
 }
 
 #[test]

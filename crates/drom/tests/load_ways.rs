@@ -7,6 +7,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener},
     os::unix::net::UnixListener,
+    process::{Command, Stdio},
     sync::{Arc, Mutex},
     thread,
     time::Duration,
@@ -167,4 +168,52 @@ fn a_slow_reader_takes_its_time() {
     let (seconds, bytes) = (told["duration_s"].as_f64(), told["requests"]["ok"].as_f64());
     assert_eq!(bytes, Some(20.0), "{told:#}");
     assert!(seconds > Some(0.4), "20 answers of dozens of bytes: {seconds:?}");
+}
+
+/// A place that needs no connection yet is free, and those that are never needed are not missed.
+#[test]
+fn a_connection_for_each_request_is_made_when_its_time_comes() {
+    let (_server, url) = loading::server();
+    let flags = ["--rate", "50", "-n", "5", "-c", "20", "--no-keepalive", "--json", "-q"];
+    let told = document(&drom(&[&[&url[..]], &flags[..]].concat()));
+    assert_eq!((&told["requests"]["ok"], &told["open"]["queued"]), (&5.into(), &0.into()));
+    let checks = told["checks"].as_array().expect("checks");
+    let places = checks.iter().find(|check| check["name"] == "connections").expect("it is there");
+    assert_eq!(places["state"], "ok", "{places}");
+}
+
+/// The window of an open loop ends with its schedule, also when somebody does not wait for the
+/// last answers.
+#[test]
+fn whoever_stops_the_wait_for_the_last_answers_gets_the_planned_window() {
+    let delay = drom_testkit::Delay::Constant(Duration::from_secs(30));
+    let script = drom_testkit::Script::always(drom_testkit::Turn::after(delay));
+    let server = drom_testkit::Server::start(script).expect("a server");
+    let url = format!("http://{}/", server.address());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
+    command.args(["load", &url, "--rate", "4", "-c", "4", "-d", "1s", "--json", "-q"]);
+    let child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    thread::sleep(Duration::from_millis(1_800));
+    // SAFETY: takes numbers; the child is ours.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };
+    let output = child.wait_with_output().expect("it ends");
+    let told = document(&output);
+    assert_eq!(output.status.code(), Some(130), "{told:#}");
+    assert_eq!((&told["duration_s"], &told["open"]["planned_rps"]), (&1.0.into(), &4.0.into()));
+}
+
+#[test]
+fn what_would_be_left_out_is_refused() {
+    let url = "http://127.0.0.1:9/";
+    for (flags, words) in [
+        (&["--csv", "both", "--hdr", "both"][..], "two results would go to both"),
+        (&["--bearer", "t", "-H", "Authorization: x"], "--bearer and -H Authorization"),
+        (&["--var", "pasword=x"], "nothing in it is {{pasword}}"),
+    ] {
+        let output = drom(&[&[url], flags].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {said}");
+        assert!(said.contains(words), "{flags:?}: {said}");
+    }
+    assert!(!std::path::Path::new("both").exists());
 }

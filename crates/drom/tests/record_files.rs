@@ -83,13 +83,15 @@ fn nothing_recorded_is_no_success() {
 
 #[test]
 fn wrong_flags_say_what_is_wrong() {
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 8] = [
         (&[], "--to"),
         (&["--to", "http://127.0.0.1:1/app"], "--only PREFIX"),
         (&["--to", "127.0.0.1:1"], "did you mean http://127.0.0.1:1"),
         (&["--to", "http://127.0.0.1:1", "--listen", "x"], "127.0.0.1:8888"),
         (&["--to", "http://127.0.0.1:1", "-o", "/no/such/folder/a"], "cannot be written"),
         (&["--to", "http://127.0.0.1:1", "--from-har", "a"], "cannot be used with"),
+        (&["--from-har", "a", "-n", "1"], "cannot be used with"),
+        (&["--from-har", "a", "--keep-host"], "cannot be used with"),
     ];
     for (flags, words) in cases {
         let output = drom(flags);

@@ -84,7 +84,8 @@ pub fn find(
     tell: &mut dyn FnMut(&Attempt, &Outcome),
 ) -> Result<Found, Error> {
     let began_ns = monotonic_ns();
-    let mut server = Server { asked, stop, at_rest: None, quickest: None, told_ns: began_ns };
+    let mut server =
+        Server { asked, stop, at_rest: None, quickest: None, is_silent: false, told_ns: began_ns };
     server.at_rest = server.rest_p50()?;
     let closed_rps = server.closed_loop()?;
     server.come_to_rest()?;
@@ -97,6 +98,9 @@ pub fn find(
     });
     search.spend(server.lap());
     let broken = server.try_all(&mut search, tell).err();
+    if broken.is_some() {
+        search.lose_server();
+    }
     let (took, interrupted) = (since(began_ns), stop.load(Relaxed));
     Ok(Found { capacity: search.found(), closed_rps, took, interrupted, broken })
 }
@@ -109,6 +113,8 @@ struct Server<'a> {
     at_rest: Option<Duration>,
     /// The shortest median service time of the tries that held.
     quickest: Option<Duration>,
+    /// Not even a single request was answered when it was last looked for rest.
+    is_silent: bool,
     /// Until when the search has been told what was spent.
     told_ns: u64,
 }
@@ -131,6 +137,13 @@ impl Server<'_> {
             let Some((attempt, outcome)) = self.attempt(next, number)? else { break };
             search.take(attempt.tried);
             tell(&attempt, &outcome);
+            if self.is_silent && !self.stop.load(Relaxed) {
+                return Err(Error::Silent {
+                    address: self.asked.plan.target.address.clone(),
+                    rate_rps: attempt.tried.rate_rps,
+                    waited: self.patience(),
+                });
+            }
             number += 1;
         }
         Ok(())
@@ -178,12 +191,13 @@ impl Server<'_> {
         let began_ns = monotonic_ns();
         while !self.stop.load(Relaxed) {
             let now = self.rest_p50()?;
+            self.is_silent = now.is_none();
             let is_quick = |rest| now.is_some_and(|now| now <= AT_REST * rest + AT_REST_MORE);
             if self.at_rest.is_none_or(is_quick) {
                 self.at_rest = self.at_rest.into_iter().chain(now).min();
                 return Ok(true);
             }
-            if since(began_ns) > self.asked.time / REST_PART {
+            if since(began_ns) > self.rest_max() {
                 break;
             }
             sleep(REST_STEP);
@@ -191,15 +205,29 @@ impl Server<'_> {
         Ok(false)
     }
 
+    fn rest_max(&self) -> Duration {
+        self.asked.time / REST_PART
+    }
+
+    /// For an answer of a server that should be at rest.
+    fn patience(&self) -> Duration {
+        self.asked.plan.timeout.min(self.rest_max())
+    }
+
     /// A request on each connection, at once: who waits in a queue tells that it is there.
     fn rest_p50(&self) -> Result<Option<Duration>, Error> {
         let requests = Stop::Requests(u64::from(self.asked.plan.connections));
-        let latency = self.run(requests, None)?.latency;
+        let plan = Plan { timeout: self.patience(), ..self.asked.plan.clone() };
+        let latency = self.run_plan(plan, requests, None)?.latency;
         Ok((latency.count() > 0).then(|| Duration::from_nanos(latency.quantile_ns(0.5))))
     }
 
     fn run(&self, stop: Stop, pace: Option<Pace>) -> Result<Outcome, Error> {
-        let plan = Plan { stop, pace, warmup: Duration::ZERO, ..self.asked.plan.clone() };
+        self.run_plan(self.asked.plan.clone(), stop, pace)
+    }
+
+    fn run_plan(&self, plan: Plan, stop: Stop, pace: Option<Pace>) -> Result<Outcome, Error> {
+        let plan = Plan { stop, pace, warmup: Duration::ZERO, ..plan };
         run(&plan, self.stop, &mut |_| {})
     }
 }

@@ -53,7 +53,7 @@ pub struct Connection<Stream> {
     pub written: usize,
     /// Places for requests that wait in an open loop's queue.
     pub waiting: usize,
-    /// When the last connect began, and when it was over.
+    /// When the last connect began, 0 before the first, and when it was over.
     pub connect_ns: u64,
     /// When TLS began, where there is any.
     pub secure_ns: u64,
@@ -84,7 +84,7 @@ impl<Stream> Connection<Stream> {
             request: Vec::new(),
             written: 0,
             waiting: 0,
-            connect_ns: now_ns,
+            connect_ns: 0,
             secure_ns: now_ns,
             ready_ns: now_ns,
             answers: 0,

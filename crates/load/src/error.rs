@@ -1,6 +1,6 @@
 //! Why a run could not be done at all. What goes wrong with a single answer is data (`ErrorKind`).
 
-use std::{io, net::IpAddr, path::PathBuf};
+use std::{io, net::IpAddr, path::PathBuf, time::Duration};
 
 use crate::plan::Address;
 
@@ -22,6 +22,11 @@ pub enum Error {
     Connect { address: Address, source: io::Error },
     #[error("no TLS with {address}: {}", tls_failure(reason))]
     Handshake { address: Address, reason: String },
+    #[error(
+        "nothing answers at {address} any more since {rate_rps:.0} a second were tried, not even \
+         one request for {waited:.1?} (--timeout)"
+    )]
+    Silent { address: Address, rate_rps: f64, waited: Duration },
     #[error("TLS cannot be set up: {reason}")]
     Tls { reason: String },
     #[error("{host:?} is no name that a certificate can have")]

@@ -48,6 +48,8 @@ impl Head {
 #[derive(Clone, Debug)]
 pub struct Heads {
     request_is_head: bool,
+    /// Only a head that says `keep-alive` keeps its connection, as clients of HTTP/1.0 have it.
+    keeps_when_told: bool,
     known: Vec<u8>,
     /// The first one that was not interim, as it came.
     first: Vec<u8>,
@@ -63,12 +65,18 @@ impl Heads {
         let known_head = Head { status: 0, framing: Framing::Empty, keepalive: false };
         Self {
             request_is_head: method == "HEAD",
+            keeps_when_told: false,
             known: Vec::new(),
             first: Vec::new(),
             known_head,
             keeps: false,
             last: Vec::new(),
         }
+    }
+
+    #[must_use]
+    pub fn keeping_when_told(self, keeps_when_told: bool) -> Self {
+        Self { keeps_when_told, ..self }
     }
 
     /// The next answer is to a HEAD request or not, and its head is to be kept or not.
@@ -94,7 +102,7 @@ impl Heads {
             return Ok(Some((self.known_head, self.known.len())));
         }
         let Some(length) = head_length(bytes)? else { return Ok(None) };
-        let head = parse_whole(&bytes[..length], self.request_is_head)?;
+        let head = parse_whole(&bytes[..length], self.asked())?;
         self.keep(&bytes[..length]);
         if self.first.is_empty() && !head.is_interim() {
             self.first.extend_from_slice(&bytes[..length]);
@@ -105,6 +113,10 @@ impl Heads {
             self.known_head = head;
         }
         Ok(Some((head, length)))
+    }
+
+    fn asked(&self) -> Asked {
+        Asked { to_head: self.request_is_head, keeps_when_told: self.keeps_when_told }
     }
 
     #[inline]
@@ -120,6 +132,13 @@ impl Heads {
     pub fn first(&self) -> &[u8] {
         &self.first
     }
+}
+
+/// What of the request an answer's head depends on.
+#[derive(Clone, Copy)]
+struct Asked {
+    to_head: bool,
+    keeps_when_told: bool,
 }
 
 /// The offset after the empty line. Faults show as early as they can: a server that speaks
@@ -141,21 +160,21 @@ fn head_length(bytes: &[u8]) -> Result<Option<usize>, Fault> {
     if bytes.len() >= HEAD_BYTES_MAX { Err(Fault::HeadTooLong) } else { Ok(None) }
 }
 
-fn parse_whole(bytes: &[u8], request_is_head: bool) -> Result<Head, Fault> {
-    parse_with::<FIELDS_USUAL>(bytes, request_is_head)
-        .or_else(|| parse_crowded(bytes, request_is_head))
+fn parse_whole(bytes: &[u8], asked: Asked) -> Result<Head, Fault> {
+    parse_with::<FIELDS_USUAL>(bytes, asked)
+        .or_else(|| parse_crowded(bytes, asked))
         .unwrap_or(Err(Fault::BadHead))
 }
 
 /// Half a megabyte of stack that most runs never touch; a heap would be asked for each answer.
 #[cold]
 #[inline(never)]
-fn parse_crowded(bytes: &[u8], request_is_head: bool) -> Option<Result<Head, Fault>> {
-    parse_with::<FIELDS_MAX>(bytes, request_is_head)
+fn parse_crowded(bytes: &[u8], asked: Asked) -> Option<Result<Head, Fault>> {
+    parse_with::<FIELDS_MAX>(bytes, asked)
 }
 
 /// `None`: there are more than `N` fields.
-fn parse_with<const N: usize>(bytes: &[u8], request_is_head: bool) -> Option<Result<Head, Fault>> {
+fn parse_with<const N: usize>(bytes: &[u8], asked: Asked) -> Option<Result<Head, Fault>> {
     let mut storage = [const { std::mem::MaybeUninit::uninit() }; N];
     let mut answer = httparse::Response::new(&mut []);
     let mut config = httparse::ParserConfig::default();
@@ -166,18 +185,19 @@ fn parse_with<const N: usize>(bytes: &[u8], request_is_head: bool) -> Option<Res
         Err(httparse::Error::TooManyHeaders) => return None,
         _ => return Some(Err(Fault::BadHead)),
     }
-    Some(judge(&answer, request_is_head))
+    Some(judge(&answer, asked))
 }
 
-fn judge(answer: &httparse::Response<'_, '_>, request_is_head: bool) -> Result<Head, Fault> {
+fn judge(answer: &httparse::Response<'_, '_>, asked: Asked) -> Result<Head, Fault> {
     let status = answer.code.filter(|code| *code >= 100).ok_or(Fault::BadHead)?;
     if status == 101 {
         return Err(Fault::Upgraded);
     }
     let fields = Fields::collect(answer.headers)?;
     let persistent = answer.version == Some(1);
-    let framing = fields.framing(status, request_is_head, persistent)?;
-    let keepalive = !fields.close && (persistent || fields.keepalive);
+    let framing = fields.framing(status, asked.to_head, persistent)?;
+    let by_itself = persistent && !asked.keeps_when_told;
+    let keepalive = !fields.close && (by_itself || fields.keepalive);
     Ok(Head { status, framing, keepalive: keepalive && framing != Framing::UntilClose })
 }
 
@@ -307,6 +327,12 @@ mod tests {
         assert!(!of(0, ""));
         assert!(of(0, "Connection: keep-alive\r\n"));
         assert!(!of(0, "Connection: keep-alive, close\r\n"));
+        let mut strict = Heads::new("GET").keeping_when_told(true);
+        let mut told = |fields: &str| {
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n{fields}\r\n");
+            strict.parse(head.as_bytes()).expect("good").expect("whole").0.keepalive
+        };
+        assert!(!told("") && told("Connection: Keep-Alive\r\n"));
         assert!(!head("HTTP/1.1 200 OK\r\n\r\n").keepalive, "the close is the end of the body");
     }
 

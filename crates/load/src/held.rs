@@ -77,7 +77,7 @@ impl Account {
 
     #[must_use]
     pub fn starved_share(&self) -> f64 {
-        share(self.starved.unwrap_or_default(), self.length)
+        share(self.starved.unwrap_or_default(), self.length).min(1.0)
     }
 
     /// Runnable without a CPU, or stopped: the kernel tells of the first only.

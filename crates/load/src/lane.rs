@@ -125,7 +125,7 @@ impl<'a, W: World> Lane<'a, W> {
             request_bytes: request.len(),
             depth: plan.depth as usize,
             routes,
-            heads: Heads::new(&plan.method),
+            heads: Heads::new(&plan.method).keeping_when_told(plan.keeps_when_told),
             last_body: 0,
             anyone_established: false,
         }
@@ -167,8 +167,9 @@ impl<'a, W: World> Lane<'a, W> {
         // What belongs to the window begins in it, or its end would be counted as the warm-up's.
         let is_between = !self.measuring && self.now_ns >= self.window_ns;
         let is_usable = connection.phase == Phase::Open || !self.plan.keepalive;
-        // Where others were free before, one of them takes what is due: it did not wait for this one.
-        let may_take = is_usable && !is_between && !open.has_free();
+        // Where others were free before, one of them takes what is due: it waited for none.
+        let is_untouched = !self.plan.keepalive && connection.connect_ns == 0;
+        let may_take = is_usable && !is_between && !is_untouched && !open.has_free();
         let due = if may_take { open.take_due(self.now_ns) } else { None };
         self.tally.open.queued += u64::from(due.is_some());
         due
@@ -223,8 +224,11 @@ impl<'a, W: World> Lane<'a, W> {
         }
         let places = self.places(connection);
         let Some(open) = &mut self.open else { return };
+        // A place that needs no connection yet was free all the time, however late the thread is.
+        let is_untouched = !self.plan.keepalive && connection.connect_ns == 0;
+        let since_ns = if is_untouched { 0 } else { self.now_ns };
         for _ in connection.flights.len() + connection.waiting..places {
-            open.rest(connection.token, self.now_ns);
+            open.rest(connection.token, since_ns);
             connection.waiting += 1;
         }
     }

@@ -176,8 +176,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         doc: "requests (of a scenario: rounds) whose time came in the window",
-        more: "Always `planned = sent + unsent` (beside those under way when the window opened, \
-               which count as sent)",
+        more: "Always `planned + carried = sent + unsent`",
         ..requests("open.planned", "Planned")
     },
     Metric {
@@ -186,6 +185,11 @@ pub const METRICS: &[Metric] = &[
         more: "No connection was free for them until the end",
         of: Of::Figure(Kind::Planned, |run| run.open.as_ref().map_or(0, |open| open.unsent) as f64),
         ..requests("open.unsent", "Planned")
+    },
+    Metric {
+        doc: "planned in the warm-up, and under way or not yet begun when the window opened",
+        more: "They are among those sent (or unsent) in the window, not among those planned",
+        ..requests("open.carried", "Planned")
     },
     Metric {
         doc: "sent, but no connection was free at their planned time",
@@ -251,6 +255,10 @@ pub const METRICS: &[Metric] = &[
     Metric {
         doc: "users who had no more to do: all rows of a feeder were taken (`once`)",
         ..fact("scenario.users_ended", "Scenario")
+    },
+    Metric {
+        doc: "cookies of answers that a user's jar did not take: for another host, say",
+        ..fact("scenario.cookies_refused", "Cookies")
     },
     Metric { doc: "the feeder whose rows they were", ..fact("scenario.exhausted", "Scenario") },
     Metric { doc: "complete answers by status code", ..requests("status", "Status") },

@@ -25,9 +25,18 @@ pub struct OpenTally {
     pub burst_max: u64,
     /// Planned in time, and no connection was free until the end.
     pub unsent: u64,
+    /// Planned in the warm-up, and under way or not begun when the window opened.
+    pub carried: u64,
 }
 
 impl OpenTally {
+    /// Requests whose time came in the window, of which so many were begun in it, or under way when
+    /// it opened.
+    #[must_use]
+    pub fn planned(&self, begun: u64) -> u64 {
+        (begun + self.unsent).saturating_sub(self.carried)
+    }
+
     /// The generator itself did not keep its schedule.
     #[must_use]
     pub fn is_late(&self) -> bool {
@@ -38,7 +47,7 @@ impl OpenTally {
     pub fn clear(&mut self) {
         self.service.clear();
         self.lag.clear();
-        (self.queued, self.burst_max, self.unsent) = (0, 0, 0);
+        (self.queued, self.burst_max, self.unsent, self.carried) = (0, 0, 0, 0);
     }
 
     pub fn merge(&mut self, other: &Self) {
@@ -47,6 +56,7 @@ impl OpenTally {
         self.queued += other.queued;
         self.burst_max = self.burst_max.max(other.burst_max);
         self.unsent += other.unsent;
+        self.carried += other.carried;
     }
 }
 
@@ -66,6 +76,8 @@ pub struct Settled {
     pub begun: u64,
     /// Never begun.
     pub unsent: u64,
+    /// Due before the window, and not begun when it opened.
+    pub carried: u64,
 }
 
 pub struct Open {
@@ -79,6 +91,8 @@ pub struct Open {
     idle: VecDeque<(u32, u64)>,
     /// Requests begun, the warm-up's too.
     begun: u64,
+    /// When the window opened, by plan, and how many had begun by then.
+    window: (u64, u64),
 }
 
 impl Open {
@@ -90,11 +104,17 @@ impl Open {
             start_ns,
             idle: VecDeque::new(),
             begun: 0,
+            window: (start_ns, 0),
         }
     }
 
     pub fn end_ns(&self) -> u64 {
         self.end_ns
+    }
+
+    /// The warm-up is over.
+    pub fn open_window(&mut self, planned_ns: u64) {
+        self.window = (planned_ns, self.begun);
     }
 
     /// When the next request is to begin; `None` when none is left or its time is over.
@@ -164,7 +184,11 @@ impl Open {
             unsent += 1;
         }
         let planned = self.whole.clone().take_while(is_due).count() as u64;
-        Settled { planned, begun: self.begun, unsent }
+        let (opened_ns, begun) = self.window;
+        let is_before = |at_ns: &u64| is_due(at_ns) && start_ns + at_ns < opened_ns;
+        let before = self.whole.clone().take_while(is_before).count() as u64;
+        let carried = before.saturating_sub(begun);
+        Settled { planned, begun: self.begun, unsent, carried }
     }
 }
 
@@ -192,7 +216,10 @@ mod tests {
         assert_eq!(open.take_due(5_150 * MS), Some(5_100 * MS));
         assert_eq!(open.take_due(5_150 * MS), None);
         assert_eq!(open.take_due(6_000 * MS), None, "its time is over");
-        assert_eq!(open.settle(6_500 * MS), Settled { planned: 10, begun: 2, unsent: 8 });
+        assert_eq!(
+            open.settle(6_500 * MS),
+            Settled { planned: 10, begun: 2, unsent: 8, carried: 0 }
+        );
     }
 
     #[test]
@@ -216,7 +243,10 @@ mod tests {
             (false, Some(5_900 * MS))
         );
         assert!(open.is_over(6_001 * MS));
-        assert_eq!(open.settle(6_001 * MS), Settled { planned: 10, begun: 10, unsent: 0 });
+        assert_eq!(
+            open.settle(6_001 * MS),
+            Settled { planned: 10, begun: 10, unsent: 0, carried: 0 }
+        );
         let mut open = self::open();
         assert!((0..9).all(|_| open.take_due(5_999 * MS).is_some()));
         open.rest(3, 5_950 * MS);
@@ -227,6 +257,9 @@ mod tests {
     fn a_run_that_is_stopped_leaves_only_what_was_due_unsent() {
         let mut open = open();
         open.take_due(5_000 * MS);
-        assert_eq!(open.settle(5_250 * MS), Settled { planned: 3, begun: 1, unsent: 2 });
+        assert_eq!(
+            open.settle(5_250 * MS),
+            Settled { planned: 3, begun: 1, unsent: 2, carried: 0 }
+        );
     }
 }

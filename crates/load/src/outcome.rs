@@ -96,7 +96,9 @@ impl ErrorKind {
                  read as a space"
             }
             Self::BadBody => "Only where a plan says what to expect",
-            Self::Closed | Self::Read | Self::Write => "",
+            Self::Closed => "Or reset it",
+            Self::Read => "Otherwise than by a reset: no route any more, say",
+            Self::Write => "",
         }
     }
 }

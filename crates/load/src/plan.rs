@@ -220,6 +220,8 @@ pub struct Plan {
     pub first_byte_timeout: Option<Duration>,
     /// Answers are read so slowly, in bytes a second and connection.
     pub throttle: Option<u64>,
+    /// Only an answer that says `keep-alive` leaves its connection open, whatever its version.
+    pub keeps_when_told: bool,
     /// When given, every body must be like this, else the answer is `BadBody`.
     pub expect_body: Option<ExpectedBody>,
     /// Records tell of each body's hash.
@@ -261,6 +263,7 @@ impl Plan {
             connect_timeout: None,
             first_byte_timeout: None,
             throttle: None,
+            keeps_when_told: false,
             expect_body: None,
             sums_bodies: false,
             records_max: 0,

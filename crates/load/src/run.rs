@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread::{Builder, ScopedJoinHandle, scope},
@@ -162,14 +162,17 @@ fn share(whole: u64, parts: u32, at: u32) -> u64 {
     whole / u64::from(parts) + u64::from(u64::from(at) < whole % u64::from(parts))
 }
 
-/// An open loop begins when its connections are made: each takes some 30 us.
+/// An open loop begins when its threads are there and its connections made: each takes some 30 us.
 fn lead_ns(plan: &Plan) -> u64 {
-    let is_made_before = plan.pace.is_some() && plan.keepalive;
-    if is_made_before { 5_000_000 + 50_000 * u64::from(plan.connections) } else { 0 }
+    match plan.pace {
+        Some(_) if plan.keepalive => 10_000_000 + 50_000 * u64::from(plan.connections),
+        Some(_) => 10_000_000,
+        None => 0,
+    }
 }
 
 /// The warm-up has the rate that the window begins with.
-fn schedule(plan: &Plan, threads: u32, at: u32) -> Option<Schedule> {
+pub(crate) fn schedule(plan: &Plan, threads: u32, at: u32) -> Option<Schedule> {
     let pace = plan.pace.as_ref()?;
     let warmup = pace.stages.first().map(|first| Stage::steady(plan.warmup, first.from_rps));
     let warmup = warmup.filter(|stage| !stage.duration.is_zero());
@@ -201,7 +204,7 @@ impl Watch<'_> {
         progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Timeline {
         let mut timeline = Timeline::new(self.lives.len());
-        let (mut last_ns, mut last_requests) = (self.start_ns, 0);
+        let (mut last_ns, mut last_ended) = (self.start_ns, 0);
         let every_ns = to_ns(PROGRESS_EVERY);
         let mut next_ns = monotonic_ns() + every_ns;
         loop {
@@ -213,9 +216,9 @@ impl Watch<'_> {
                     let _ = self.spares[thread].send(timeline.take(slice));
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    let now = self.progress((last_ns, last_requests), &timeline);
-                    progress(&now);
-                    (last_ns, last_requests) = (monotonic_ns(), now.requests);
+                    let ended = self.sum(|live| &live.ended);
+                    progress(&self.progress(ended, (last_ns, last_ended), &timeline));
+                    (last_ns, last_ended) = (monotonic_ns(), ended);
                     next_ns = last_ns.max(next_ns + every_ns);
                 }
                 Err(RecvTimeoutError::Disconnected) => return timeline,
@@ -223,20 +226,27 @@ impl Watch<'_> {
         }
     }
 
+    fn sum(&self, of: impl Fn(&Live) -> &AtomicU64) -> u64 {
+        self.lives.iter().map(|live| of(live).load(Relaxed)).sum()
+    }
+
+    /// Of the window, once it is open.
     fn progress<'t>(
         &self,
-        (last_ns, last_requests): (u64, u64),
+        ended: u64,
+        (last_ns, last_ended): (u64, u64),
         timeline: &'t Timeline,
     ) -> Progress<'t> {
         let now_ns = monotonic_ns();
-        let requests: u64 = self.lives.iter().map(|live| live.ended.load(Relaxed)).sum();
+        let warming_up = now_ns < self.open_ns;
+        let began_ns = if warming_up { self.start_ns } else { self.open_ns };
         let passed_s = now_ns.saturating_sub(last_ns) as f64 / 1e9;
         Progress {
-            elapsed: Duration::from_nanos(now_ns.saturating_sub(self.start_ns)),
-            requests,
-            failed: self.lives.iter().map(|live| live.failed.load(Relaxed)).sum(),
-            rate_rps: requests.saturating_sub(last_requests) as f64 / passed_s,
-            warming_up: now_ns < self.open_ns,
+            elapsed: Duration::from_nanos(now_ns.saturating_sub(began_ns)),
+            requests: ended.saturating_sub(self.sum(|live| &live.warmup)),
+            failed: self.sum(|live| &live.failed),
+            rate_rps: ended.saturating_sub(last_ended) as f64 / passed_s,
+            warming_up,
             last: timeline.last(),
             so_far: timeline.so_far(),
         }

@@ -102,6 +102,11 @@ impl Sim {
         self
     }
 
+    /// Time in which nothing is done.
+    pub fn sleep(&self, ns: u64) {
+        self.state.borrow_mut().now_ns += ns;
+    }
+
     /// To look at it after a run.
     pub fn requests(&self) -> impl Fn() -> u64 + use<> {
         let state = Rc::clone(&self.state);

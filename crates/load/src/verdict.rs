@@ -141,7 +141,9 @@ fn of_threads(outcome: &Outcome) -> Verdict {
         rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal)
     };
     let most = outcome.accounts.iter().max_by(by_rank).unwrap_or(&default);
-    let is_short = outcome.duration < WINDOW_MIN;
+    // The last answer of an open loop can come long before the end of its window.
+    let seen = if most.total.length.is_zero() { outcome.duration } else { most.total.length };
+    let is_short = outcome.duration.min(seen) < WINDOW_MIN;
     let is_pegged = !is_short && busiest.occupied_share() >= PEGGED_SHARE;
     let is_spoiled = !is_short && (most.total.is_spoiled() || most.spoiled > 0);
     let judged = match (most.total.is_spoiled(), most.spoiled > 0) {
@@ -186,7 +188,7 @@ fn cause(account: &Account, steal_share: Option<f64>) -> Cause {
 /// Most requests waited for a connection, and longer than for the server, which answers each as
 /// fast as the first: it has no queue, the open loop has one.
 fn lacks_connections(outcome: &Outcome, open: &OpenTally) -> bool {
-    let planned = outcome.sent + open.unsent;
+    let planned = outcome.begun() + open.unsent;
     let waited = (open.queued + open.unsent) as f64 / planned.max(1) as f64;
     let (fastest_ns, typical_ns) = (open.service.quantile_ns(0.0), open.service.quantile_ns(0.5));
     waited >= QUEUED_SHARE
@@ -305,6 +307,10 @@ mod tests {
         let verdict = client_limited(&short, None);
         assert!(verdict.is_short && !verdict.limited && !verdict.near, "{verdict:?}");
         assert!(verdict.evidence.contains("too short"), "{}", verdict.evidence);
+        // One request of an open loop whose window goes on without it.
+        let mut early = accounted([5, 5, 0], [5, 5, 0]);
+        early.accounts[0].total.length = moment;
+        assert!(client_limited(&early, None).is_short);
     }
 
     #[test]

@@ -79,6 +79,8 @@ pub struct Orders<'a> {
 #[repr(align(128))]
 pub struct Live {
     pub ended: AtomicU64,
+    /// Of those, before the window opened.
+    pub warmup: AtomicU64,
     pub failed: AtomicU64,
 }
 
@@ -210,6 +212,8 @@ impl Window {
 impl<W: World> Worker<'_, W> {
     fn turn(&mut self) -> Result<(), Error> {
         let mut buffer = vec![0; BUFFER_BYTES];
+        // Before anything is judged to be over: a thread can come after the whole schedule.
+        self.wake_resting();
         while !self.is_over() {
             if self.lane.now_ns >= self.next_tick_ns {
                 self.tick(&mut buffer)?;
@@ -320,7 +324,9 @@ impl<W: World> Worker<'_, W> {
         if reports == 0 {
             return;
         }
-        self.lane.lay.is_wanted = self.ledger.wake(self.lane.now_ns);
+        // What may not be read yet lies there because it was told to.
+        let is_free = self.orders.plan.throttle.is_none();
+        self.lane.lay.is_wanted = self.ledger.wake(self.lane.now_ns) && is_free;
         for at in 0..reports {
             let ready = self.lane.world.report(at);
             let connection = &mut self.connections[ready.token as usize];
@@ -447,6 +453,10 @@ impl<W: World> Worker<'_, W> {
         self.warmup_requests = self.lane.tally.ended();
         self.lane.tally.clear();
         self.lane.tally.counts.sent = in_flight;
+        if let Some(open) = &mut self.lane.open {
+            open.open_window(self.orders.open_ns);
+            self.lane.tally.open.carried = under_way;
+        }
         self.lane.left = self.lane.left.map(|left| left.saturating_sub(under_way));
         self.lane.measuring = true;
         self.looked_ns = 0;
@@ -532,6 +542,7 @@ impl<W: World> Worker<'_, W> {
         let live = self.orders.live;
         let tally = &self.lane.tally;
         live.ended.store(self.warmup_requests + self.sums.ended + tally.ended(), Relaxed);
+        live.warmup.store(self.warmup_requests, Relaxed);
         live.failed.store(self.sums.failed + tally.counts.failed, Relaxed);
         self.next_tick_ns = self.lane.now_ns + to_ns(self.tick_length());
         Ok(())
@@ -569,9 +580,10 @@ impl<W: World> Worker<'_, W> {
     /// Counts what the open loop left unsent; when no request was to begin any more.
     fn settle(&mut self) -> Option<u64> {
         let open = self.lane.open.as_mut()?;
-        let Settled { planned, begun, unsent } = open.settle(self.lane.now_ns);
+        let Settled { planned, begun, unsent, carried } = open.settle(self.lane.now_ns);
         assert_eq!(planned, begun + unsent, "planned requests were lost or invented");
         self.lane.tally.open.unsent += unsent;
+        self.lane.tally.open.carried += carried;
         Some(open.end_ns())
     }
 
@@ -597,7 +609,7 @@ impl<W: World> Worker<'_, W> {
         self.hand_in(last, true);
         let window_ns = match planned_end_ns {
             // It was the planned one, however early or late its last answer came.
-            Some(planned_end_ns) if !stopped => {
+            Some(planned_end_ns) if !stopped || self.lane.now_ns >= planned_end_ns => {
                 let planned_ns = planned_end_ns - self.orders.open_ns;
                 if self.finishes_rounds() { span_ns.max(planned_ns) } else { planned_ns }
             }

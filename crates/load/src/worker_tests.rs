@@ -41,6 +41,11 @@ pub(super) fn run_pipelined(
 }
 
 fn run_in(sim: Sim, plan: &Plan) -> (Outcome, u64) {
+    run_late(sim, plan, 0)
+}
+
+/// The thread comes to its work so late.
+fn run_late(sim: Sim, plan: &Plan, late_ns: u64) -> (Outcome, u64) {
     let request = crate::request::bytes(plan).unwrap();
     let (stop, live) = (AtomicBool::new(false), Live::default());
     let ((slices, handed_in), (_, spare)) = (channel(), channel());
@@ -54,9 +59,9 @@ fn run_in(sim: Sim, plan: &Plan) -> (Outcome, u64) {
         routes: &crate::lane::routes(plan, &request).unwrap(),
         connections: plan.connections,
         quota,
-        schedule: plan.pace.as_ref().map(|p| Schedule::new(&p.arrivals, &p.stages, 0, 1)),
+        schedule: crate::run::schedule(plan, 1, 0),
         start_ns: sim.now_ns() + LEAD,
-        open_ns: sim.now_ns() + if plan.pace.is_some() { LEAD } else { 0 },
+        open_ns: sim.now_ns() + to_ns(plan.warmup) + if plan.pace.is_some() { LEAD } else { 0 },
         stop: &stop,
         abort: &AtomicBool::new(false),
         live: &live,
@@ -67,6 +72,7 @@ fn run_in(sim: Sim, plan: &Plan) -> (Outcome, u64) {
         spare,
     };
     let asked = sim.requests();
+    sim.sleep(late_ns);
     let report = work_in(sim, &orders).unwrap();
     let mut outcome = Outcome::default();
     let mut timeline = Timeline::new(1);
@@ -371,6 +377,19 @@ fn what_finds_no_connection_until_the_end_is_unsent() {
     assert!(is_near(outcome.latency.max_ns(), (4 * 450 + 450 - 400) * MS));
 }
 
+/// A server for 100 a second is asked for 400, from half a second before the window on: what the
+/// warm-up leaves over is sent in the window and was not planned in it.
+#[test]
+fn what_the_warm_up_leaves_over_is_told_apart() {
+    let warmup = Duration::from_millis(500);
+    let plan = Plan { warmup, ..paced(1, 400.0, Duration::from_secs(1)) };
+    let outcome = run_in(Sim::new(|_| vec![(10 * MS, page("x"))]), &plan).0;
+    let open = outcome.open.unwrap();
+    // 50 of 200 are answered before the window opens, and a hundred in it.
+    assert_eq!((outcome.sent, open.unsent, open.carried), (100, 450, 150));
+    assert_eq!(open.planned(outcome.sent), 400);
+}
+
 #[test]
 fn a_server_may_close_a_connection_that_is_free() {
     let script = |_: Asked| vec![(MS, page("x")), (3 * MS, Act::Close)];
@@ -379,6 +398,20 @@ fn a_server_may_close_a_connection_that_is_free() {
     let slowest_ns = outcome.latency.max_ns();
     assert!(is_near(slowest_ns, MS), "connects are no part of it: {slowest_ns}");
     assert!(outcome.reconnects >= 90, "{}", outcome.reconnects);
+}
+
+/// A place without a connection needs none to be free: what was planned while the thread had no CPU
+/// is late, not unsent.
+#[test]
+fn a_thread_that_comes_late_sends_what_places_were_free_for() {
+    let script = |_: Asked<'_>| vec![(MS, page("x")), (MS, Act::Close)];
+    let plan = Plan { keepalive: false, ..paced(20, 2_000.0, Duration::from_millis(10)) };
+    for late_ns in [0, LEAD + 3 * MS, 500 * MS] {
+        let (outcome, asked) = run_late(Sim::new(script), &plan, late_ns);
+        let open = outcome.open.unwrap();
+        assert_eq!((asked, outcome.ok, open.unsent, open.queued), (20, 20, 0, 0), "{late_ns}");
+        assert!(open.lag.max_ns() >= late_ns.saturating_sub(LEAD), "{late_ns}");
+    }
 }
 
 #[test]

@@ -233,6 +233,17 @@ fn large_bodies_go_both_ways() {
     assert_eq!((outcome.ok, outcome.body_bytes), (20, 20 * "500000".len() as u64));
 }
 
+/// What lies in the socket because it may not be read yet is not held by a slow client.
+#[test]
+fn a_throttle_is_not_the_clients_lateness() {
+    let server = serve(100, |_| Act::Page(60_000, 0));
+    let throttled = Plan { throttle: Some(60_000), ..plan(&server, 1, 1, 2) };
+    let outcome = go(&throttled);
+    assert!(outcome.ok == 2 && outcome.duration >= Duration::from_secs(1), "{outcome:?}");
+    let total = outcome.accounts[0].total;
+    assert!(total.held_share() < 0.3 && total.late_share() < 0.3, "{total:?}");
+}
+
 #[test]
 fn a_connection_that_the_server_gives_up_is_replaced_and_nothing_is_lost() {
     let server = serve(100, |n| if n % 50 == 49 { Act::Last } else { Act::Page(10, 1) });

@@ -9,7 +9,11 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-use crate::{duration, head, origin::Parts, secrets::Secrets};
+use crate::{
+    duration, head,
+    origin::Parts,
+    secrets::{MASKED, Secrets},
+};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exchange {
@@ -24,6 +28,14 @@ pub struct Exchange {
     /// 0 when there was no answer.
     pub status: u16,
     pub answer_headers: Vec<(String, String)>,
+}
+
+impl Exchange {
+    /// A browser keeps what it blocked or gave up, too, and what is not of http (`data:`, `wss:`).
+    #[must_use]
+    pub fn can_be_asked_again(&self) -> bool {
+        self.status != 0 && Parts::of(self.url.as_bytes()).is_ok()
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -101,7 +113,7 @@ impl Writer {
         if !names.is_empty() {
             out.push_str("\n# Masked: put the real ones here.\n");
             out.push_str("[variables]\n");
-            names.iter().for_each(|name| put(&mut out, format_args!("{name} = \"MASKED\"\n")));
+            names.iter().for_each(|name| put(&mut out, format_args!("{name} = \"{MASKED}\"\n")));
         }
         out + &self.steps
     }
@@ -179,13 +191,19 @@ impl Writer {
         if exchange.body.is_empty() {
             return;
         }
+        let kind = |field: &&(String, String)| field.0.eq_ignore_ascii_case("content-type");
+        let kind = exchange.headers.iter().find(kind).map_or("", |(_, kind)| kind);
         match std::str::from_utf8(&exchange.body) {
             Ok(text) => {
-                let body = self.secrets.body(text);
+                let body = self.secrets.body(kind, text);
                 put(out, format_args!("body = {}\n", quoted(&body)));
             }
             Err(_) => {
-                let body = STANDARD.encode(&exchange.body);
+                let masked = self.secrets.bytes(kind, &exchange.body);
+                if matches!(masked, Cow::Owned(_)) {
+                    put(out, format_args!("# {MASKED} stands for a secret in it.\n"));
+                }
+                let body = STANDARD.encode(masked);
                 put(out, format_args!("body_base64 = {}\n", quoted(&body)));
             }
         }

@@ -40,7 +40,12 @@ impl Scenario {
     /// A value that nothing gives, a URL that is none, or what is wrong with the file.
     pub fn of_request(written: &Written<'_>, set: &[(String, String)]) -> Result<Self, Error> {
         let read = |path: &Path| fs::read(path);
-        let made = Self::parse(&written.text(), Path::new(NAME), set, &read);
+        let text = written.text();
+        if let Some((name, _)) = set.iter().find(|(name, _)| !is_named(&text, name)) {
+            let reason = format!("nothing in it is {{{{{name}}}}}, which is given a value");
+            return Err(Error::of_file(Path::new(NAME), reason));
+        }
+        let made = Self::parse(&text, Path::new(NAME), set, &read);
         Ok(Self { is_list: true, ..made.map_err(without_line)? })
     }
 }
@@ -51,7 +56,7 @@ impl Written<'_> {
         if let Some((file, order)) = self.feeder {
             text += &format!("[feeder.rows]\nfile = {}\n", quoted(file));
             text += match order {
-                UrlOrder::RoundRobin => "",
+                UrlOrder::RoundRobin | UrlOrder::Each => "",
                 UrlOrder::Random => "order = \"random\"\n",
                 UrlOrder::Weighted => "weight = \"weight\"\n",
             };
@@ -69,6 +74,12 @@ impl Written<'_> {
         }
         text + &table("headers", self.headers) + &table("form", self.form)
     }
+}
+
+/// A value is the name alone, or the name and how it is written: `{{name|url}}`.
+fn is_named(text: &str, name: &str) -> bool {
+    let values = text.split("{{").skip(1).filter_map(|rest| rest.split_once("}}"));
+    values.into_iter().any(|(value, _)| value.split('|').next().is_some_and(|n| n.trim() == name))
 }
 
 fn table(name: &str, pairs: &[(String, String)]) -> String {
@@ -155,6 +166,17 @@ mod tests {
         assert!(
             asked[1].starts_with("POST /2/5 HTTP/1.1\r\n") && asked[1].ends_with("\r\n\r\n[2]")
         );
+    }
+
+    #[test]
+    fn a_variable_that_stands_nowhere_is_a_mistake() {
+        let read = |url: &str| {
+            let written = Written { url, ..Written::default() };
+            Scenario::of_request(&written, &pairs(&[("id", "7")])).map_err(|e| e.to_string())
+        };
+        assert!(read("http://a/{{id}}").is_ok() && read("http://a/{{ id|url }}").is_ok());
+        let said = read("http://a/{{idx}}").expect_err("another name");
+        assert!(said.contains("nothing in it is {{id}}"), "{said}");
     }
 
     #[test]

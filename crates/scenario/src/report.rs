@@ -68,6 +68,16 @@ impl Judged {
     }
 }
 
+impl Judged {
+    /// In place of all that did not come to its turn when a test was stopped: cut off, it is not
+    /// passed, whoever reads it.
+    #[must_use]
+    pub fn cut() -> Self {
+        let error = Some("the test was stopped before it was over".to_owned());
+        Self { step: "the rest".to_owned(), error, ..Self::default() }
+    }
+}
+
 /// The step's; of a list, where all have one, what was asked.
 fn name(scenario: &Scenario, request: &Request) -> String {
     if !scenario.is_list {

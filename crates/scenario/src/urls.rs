@@ -21,6 +21,8 @@ pub enum UrlOrder {
     Random,
     /// At random, by the numbers behind the URLs; 1 when there is none.
     Weighted,
+    /// In turn whatever their numbers: a test asks for all.
+    Each,
 }
 
 impl UrlOrder {
@@ -100,7 +102,7 @@ impl List<'_> {
         }
         feeder.take = Take::Request;
         feeder.order = match self.order {
-            UrlOrder::RoundRobin => Order::Sequence,
+            UrlOrder::RoundRobin | UrlOrder::Each => Order::Sequence,
             _ => Order::Random,
         };
         if self.order == UrlOrder::Weighted {
@@ -115,9 +117,15 @@ impl List<'_> {
             return Err("an empty line; take it out, or begin it with #".to_owned());
         };
         let weight = words.next();
-        if words.next().is_some() || (weight.is_some() && self.order != UrlOrder::Weighted) {
-            let more =
-                "a URL and nothing else; encode spaces as %20; weights need the order \"weighted\"";
+        let may_weigh = matches!(self.order, UrlOrder::Weighted | UrlOrder::Each);
+        if words.next().is_some() || (weight.is_some() && !may_weigh) {
+            let more = match may_weigh {
+                true => "a URL, a number and nothing else; encode spaces as %20",
+                false => {
+                    "a URL and nothing else; encode spaces as %20; weights need the order \
+                     \"weighted\""
+                }
+            };
             return Err(format!("{}: {more}", String::from_utf8_lossy(line)));
         }
         let weight = weight.unwrap_or(b"1");
@@ -194,6 +202,11 @@ mod tests {
         let count = |path| seen.iter().filter(|url| url.ends_with(path)).count();
         assert!((1_740..1_860).contains(&count("/a")), "{}", count("/a"));
         assert_eq!(count("/c"), 0);
+        let each = urls("/a 9\n/b\n/c 0\n", UrlOrder::Each).expect("good");
+        let ends: Vec<String> = self::seen(&each, 3).iter().map(|url| url[12..].into()).collect();
+        assert_eq!(ends, ["/a", "/b", "/c"]);
+        let told = urls("/a 9 8\n", UrlOrder::Weighted).expect_err("two numbers");
+        assert!(told.contains("a URL, a number and nothing else"), "{told}");
         let scenario = urls("/a\n/b\n", UrlOrder::Random).expect("good");
         let count = self::seen(&scenario, 1_000).iter().filter(|url| url.ends_with('a')).count();
         assert!((400..600).contains(&count), "{count}");

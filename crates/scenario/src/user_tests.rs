@@ -225,6 +225,9 @@ fn a_header_whose_value_comes_out_empty_is_not_sent() {
     world.ok();
     let sent = world.sent();
     assert!(!sent.contains("A:") && sent.contains("\r\nB: \r\n"), "{sent}");
+    let defaults = "variables = { p = '' }\ndefaults = { headers = { C = 'c' } }\n";
+    let mut world = World::new(&format!("{defaults}{step}headers = {{ C = '{{{{p}}}}' }}\n"));
+    assert!(!world.sent().contains("C:"));
 }
 
 #[test]

@@ -14,8 +14,10 @@ pub struct Figures {
     pub server: String,
     /// Of the first connection, where it is one of TLS.
     pub secured: Option<Secured>,
-    /// Bytes of the first answer's body; all others are compared with it.
+    /// Bytes of the first answer's body; those behind it are compared with it.
     pub document_bytes: u64,
+    /// Those that no error of a socket ended; a connection that was closed is none.
+    good: u64,
     pub taken_s: f64,
     pub done: u64,
     pub failed: u64,
@@ -74,7 +76,6 @@ impl Figures {
         let mut figures = Self {
             server: server(&outcome.first_head),
             secured: outcome.secured.as_ref().map(|facts| Secured::of(options, facts)),
-            document_bytes: document_bytes(&outcome.records),
             taken_s: outcome.duration.as_micros() as f64 / 1e6,
             read_bytes: outcome.bytes_read,
             ..Self::default()
@@ -111,7 +112,12 @@ impl Figures {
             }
             _ => {}
         }
-        if !options.variable_length && record.exchange.body_bytes != self.document_bytes {
+        let bytes = record.exchange.body_bytes;
+        self.good += u64::from(record.os_error.is_none());
+        // As ab has it: also of one that is reset right behind the first good one.
+        if self.good == 1 {
+            self.document_bytes = bytes;
+        } else if !options.variable_length && bytes != self.document_bytes {
             self.length += 1;
             self.failed += 1;
         }
@@ -211,11 +217,6 @@ fn server(head: &[u8]) -> String {
 }
 
 /// The first answer's that came at all.
-fn document_bytes(records: &[Record]) -> u64 {
-    let is_answer = |record: &&Record| record.error.is_none() || record.exchange.wire_bytes > 0;
-    records.iter().find(is_answer).map_or(0, |record| record.exchange.body_bytes)
-}
-
 #[cfg(test)]
 #[path = "figures_tests.rs"]
 mod tests;

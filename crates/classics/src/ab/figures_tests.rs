@@ -167,6 +167,19 @@ fn failures_are_counted_as_ab_counts_them() {
     assert_eq!(counts("-r -l -n 7 a/"), [6, 4, 1, 1, 0, 2, 1]);
 }
 
+/// ab's page is that of the first answer which no error ended, however much came before.
+#[test]
+fn a_reset_answer_is_no_page() {
+    let reset = |bytes| failed(ErrorKind::Closed, Some(104), bytes);
+    let page = || record(0, [0.5, 1.0, 2.0], 100);
+    let seen = |records: Vec<Record>| {
+        let figures = Figures::of(&options("-r -n 4 a/"), &outcome(records), 80);
+        (figures.document_bytes, figures.failed, figures.length)
+    };
+    assert_eq!(seen(vec![reset(50), page(), page(), page()]), (100, 3, 1));
+    assert_eq!(seen(vec![page(), page(), reset(50), page()]), (100, 3, 1));
+}
+
 #[test]
 fn some_failures_end_the_run() {
     let ends = |goes_on: bool, kind, os_error| ends_run(goes_on)(&failed(kind, os_error, 0));

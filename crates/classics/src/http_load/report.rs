@@ -30,8 +30,9 @@ pub struct Figures {
 
 impl Figures {
     /// Of what ended until the end: when the seconds are over, what is under way is thrown away.
+    /// `stopped_s`: how long it went on where somebody stopped it.
     #[must_use]
-    pub fn of(options: &Options, records: &[Record]) -> Self {
+    pub fn of(options: &Options, records: &[Record], stopped_s: Option<f64>) -> Self {
         let begun_ns = records.iter().map(|record| record.exchange.planned_ns).min().unwrap_or(0);
         let interval_ns = options.interval_ms().unwrap_or(0) * 1_000_000;
         // The clock of a rate starts an interval before the first fetch.
@@ -43,7 +44,7 @@ impl Figures {
         let is_in = |record: &&Record| record.ended_ns <= ended_ns;
         let done: Vec<Record> = records.iter().filter(is_in).copied().collect();
         let seconds = match options.end {
-            End::Seconds(seconds) => seconds as f64,
+            End::Seconds(seconds) => stopped_s.unwrap_or(seconds as f64),
             End::Fetches(_) => whole_s(&done) + interval_ns as f64 / 1e9,
         };
         let bad = wrong_ones(options, &done).filter(|is_wrong| *is_wrong).count() as u64;

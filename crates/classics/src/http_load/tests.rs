@@ -124,7 +124,7 @@ fn four() -> Vec<Record> {
 
 #[test]
 fn a_report_has_http_loads_lines() {
-    let figures = Figures::of(&options("-p 2 -f 4 u"), &four());
+    let figures = Figures::of(&options("-p 2 -f 4 u"), &four(), None);
     let wanted = "\
 4 fetches, 2 max parallel, 2.001e+06 bytes, in 0.075 seconds
 500250 mean bytes/connection
@@ -155,8 +155,10 @@ fn each_url_is_compared_with_its_own_first() {
     let records = [of(1, 7, 70), of(0, 5, 50), of(1, 7, 71), of(0, 6, 50), of(1, 8, 70)];
     let urls = urls("f", "http://a\nhttp://b").expect("good");
     let (sizes, sums) = (options("-p 1 -f 5 u"), options("-p 1 -f 5 -c u"));
-    assert!(report(&Figures::of(&sizes, &records)).contains("\n2 bad byte counts\n"));
-    assert!(report(&Figures::of(&sums, &records)).contains("\n1 bad checksums\nHTTP response"));
+    assert!(report(&Figures::of(&sizes, &records, None)).contains("\n2 bad byte counts\n"));
+    assert!(
+        report(&Figures::of(&sums, &records, None)).contains("\n1 bad checksums\nHTTP response")
+    );
     let sizes = complaints(&sizes, &urls, &records);
     assert_eq!(sizes, "http://a: byte count wrong\nhttp://b: byte count wrong\n");
     assert_eq!(complaints(&sums, &urls, &records), "http://b: checksum wrong\n");
@@ -166,7 +168,7 @@ fn each_url_is_compared_with_its_own_first() {
 fn a_handshake_is_a_part_of_the_wait() {
     let mut secured = record(0, [4, 6, 9], 10);
     secured.exchange.connected_ns -= 3_000_000;
-    let text = report(&Figures::of(&options("-p 1 -f 1 u"), &[secured]));
+    let text = report(&Figures::of(&options("-p 1 -f 1 u"), &[secured], None));
     assert!(text.contains("msecs/connect: 1 mean") && text.contains("first-response: 5 mean"));
 }
 
@@ -192,10 +194,13 @@ fn ciphers_are_named_that_cannot_be_had() {
 fn when_the_seconds_are_over_the_rest_is_thrown_away() {
     let mut records = four();
     records.push(record(990, [1, 3, 20], 1_000_000));
-    let figures = Figures::of(&options("-r 100 -s 1 u"), &records);
+    let figures = Figures::of(&options("-r 100 -s 1 u"), &records, None);
     assert_eq!((figures.fetches, figures.seconds), (4, 1.0));
+    // Stopped by somebody, it lasted as long as it did.
+    let figures = Figures::of(&options("-p 2 -s 20 u"), &four(), Some(0.5));
+    assert_eq!(figures.seconds, 0.5);
     // The clock of a rate began an interval before.
-    let figures = Figures::of(&options("-r 100 -f 5 u"), &records);
+    let figures = Figures::of(&options("-r 100 -f 5 u"), &records, None);
     assert!((figures.seconds - 1.02).abs() < 1e-9, "{}", figures.seconds);
 }
 

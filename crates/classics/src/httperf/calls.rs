@@ -78,7 +78,9 @@ impl Calls {
             bursts: (0..=most).map(|length| 0..length).collect(),
             rounds,
             lengths: vec![(0, calls)],
-            scenario: round(options, calls, &|name, length| step(name, &length.to_string())),
+            scenario: round(options, calls, &|name, length| {
+                step(name, &length.to_string(), &label(options.method(), &options.uri, length))
+            }),
         }
     }
 
@@ -96,7 +98,8 @@ impl Calls {
             Self::FILE
         );
         let one = |name: &str, length: u64| {
-            step(name, "{{calls.burst}}") + &format!("repeat = {length}\n")
+            let label = format!("{}, URI by URI", options.method());
+            step(name, "{{calls.burst}}", &label) + &format!("repeat = {length}\n")
         };
         Self {
             requests: uris
@@ -133,7 +136,10 @@ impl Calls {
             let rows = (self.requests.len() - burst.calls.len()) as u32..self.requests.len() as u32;
             for part in [rows.start..rows.start + 1, rows.start + 1..rows.end] {
                 if !part.is_empty() {
-                    self.scenario += &step("scenario.step", &self.bursts.len().to_string());
+                    let first = &burst.calls[(part.start - rows.start) as usize];
+                    let label = label(first.method, &first.uri, part.len() as u64);
+                    let number = self.bursts.len().to_string();
+                    self.scenario += &step("scenario.step", &number, &label);
                     self.bursts.push(part);
                 }
             }
@@ -189,8 +195,16 @@ fn round(options: &Options, calls: u64, calls_of: &dyn Fn(&str, u64) -> String) 
     text + &part("step", calls - whole * burst)
 }
 
-fn step(name: &str, burst: &str) -> String {
-    format!("[[{name}]]\nurl = \"/{burst}\"\n")
+fn step(name: &str, burst: &str, label: &str) -> String {
+    format!("[[{name}]]\nname = \"{label}\"\nurl = \"/{burst}\"\n")
+}
+
+/// What reports call a step, fit to stand between quotes.
+fn label(method: &str, uri: &str, length: u64) -> String {
+    let is_plain = |c: char| (c.is_ascii_graphic() && !matches!(c, '"' | '\\')) || c == ' ';
+    let more = if length > 1 { format!(" and {} more at once", length - 1) } else { String::new() };
+    let text = format!("{method} {uri}{more}");
+    text.chars().map(|c| if is_plain(c) { c } else { '?' }).collect()
 }
 
 fn pause(name: &str, think_s: f64) -> String {

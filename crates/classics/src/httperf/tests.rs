@@ -44,6 +44,7 @@ fn wrong_ones_end_with_1() {
         ("--port 65536", "illegal port number 65536"),
         ("--rate fast", "illegal request rate fast"),
         ("--http-version 2", "illegal version number 2"),
+        ("--http-version 2.0", "--http-version 2.0: 1.0 and 1.1 are spoken"),
         ("--client 4/4", "illegal client 4/4"),
         ("--num 5", "option \"--num\" is not clear"),
         ("--nothing", "unrecognized option \"--nothing\""),
@@ -115,8 +116,11 @@ fn bursts_of_a_round_are_httperfs() {
         let words = [("base = \"http://server\"\n", ""), ("[[step]]\n", ""), ("step.step", "s")];
         words.iter().fold(text, |text, (from, to)| text.replace(from, to))
     };
-    let burst = |number: u32| format!("[[s]]\nurl = \"/{number}\"\n");
-    let last = |number: u32| format!("url = \"/{number}\"\n");
+    let last = |number: u32| {
+        let more = ["", " and 1 more at once", " and 2 more at once"][number as usize - 1];
+        format!("name = \"GET /{more}\"\nurl = \"/{number}\"\n")
+    };
+    let burst = |number: u32| format!("[[s]]\n{}", last(number));
     let think = "[[s]]\nthink = \"500000us\"\n";
     let paused = scenario("--wsess=5,9,0.5 --burst-length=4");
     let expected = ["repeat = 2\n", &burst(1), &burst(3), think, &last(1)].concat();
@@ -143,7 +147,8 @@ fn a_log_of_sessions_is_a_way_for_each() {
     assert!(calls.requests[2].ends_with(b"\r\nContent-length: 3\r\n\r\nx=1"));
     assert_eq!(calls.bursts, [0..1, 1..3, 3..4, 4..5, 5..6]);
     assert_eq!((calls.rounds, calls.length(0), calls.length(4), calls.length(5)), (9, 4, 2, 2));
-    let steps = "[[scenario.step]]\nurl = \"/1\"\n[[scenario.step]]\nthink = \"2000000us\"\n";
+    let steps = "[[scenario.step]]\nname = \"GET /b and 1 more at once\"\nurl = \"/1\"\n\
+                 [[scenario.step]]\nthink = \"2000000us\"\n";
     assert!(calls.scenario.contains(steps), "{}", calls.scenario);
     assert_eq!(calls.scenario.matches("[[scenario]]\n").count(), 2);
 }
@@ -167,7 +172,11 @@ fn a_request_is_httperfs() {
     assert_eq!((text(""), plain.len()), (plain.to_owned(), 62), "62 bytes in each old report");
     let other =
         text("--method=HEAD --http-version=1.0 --no-host --add-header=A:b\\nC:d\\n --uri=/x");
-    assert_eq!(other, "HEAD /x HTTP/1.0\r\nUser-Agent: httperf/0.9.0\r\nA:b\r\nC:d\r\n\r\n");
+    assert_eq!(
+        other,
+        "HEAD /x HTTP/1.0\r\nUser-Agent: httperf/0.9.0\r\nConnection: keep-alive\r\nA:b\r\n\
+         C:d\r\n\r\n"
+    );
     assert!(text("--port=81 --server-name=b --server=a").contains("\r\nHost: b\r\n"));
 }
 

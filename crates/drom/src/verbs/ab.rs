@@ -15,7 +15,7 @@ use drom_classics::{
     Refusal,
     ab::{self, Asked, Figures, Options},
 };
-use drom_load::{Address, Error, ErrorKind, Outcome, Plan, Record, Stop, Target, Trust};
+use drom_load::{Address, Error, ErrorKind, Outcome, Plan, Record, Stop, Target, Trust, Version};
 
 use super::classic::{self, code_of, said};
 use crate::say;
@@ -116,6 +116,8 @@ fn plan(options: &Options, request: Vec<u8>) -> Result<Plan, Refusal> {
         stop: Stop::Requests(options.requests),
         method: options.method.clone(),
         keepalive: options.keepalive,
+        version: Version::Http10,
+        keeps_when_told: true,
         timeout: options.timeout,
         records_max: usize::try_from(options.requests).unwrap_or(usize::MAX),
         raw_request: Some(request),

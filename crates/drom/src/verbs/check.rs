@@ -9,7 +9,7 @@ use std::{
 };
 
 use drom_load::{Outcome, Plan, Stop};
-use drom_scenario::{Judged, junit, tap};
+use drom_scenario::{Judged, UrlOrder, junit, tap};
 
 use super::load::{
     Failure, count, duration,
@@ -106,7 +106,8 @@ fn measure(args: &Args) -> Result<(Plan, Outcome), Failure> {
 
 /// One user, who goes every way in its turn; of a list or a log every line.
 fn plan(args: &Args) -> Result<Plan, Failure> {
-    let Some(mut cast) = args.users.cast(args.what.as_deref(), &args.request)? else {
+    let cast = args.users.cast(args.what.as_deref(), &args.request, UrlOrder::Each)?;
+    let Some(mut cast) = cast else {
         let what = args.what.as_deref().unwrap_or_default();
         let message = format!("{what:?} is no scenario; drom load loads a URL");
         return Err(Failure { message, exit: Exit::Usage });
@@ -129,7 +130,11 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
 }
 
 fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Result<Exit, Failure> {
-    let judged = outcome.scene.as_ref().map_or(&[][..], |tally| &tally.judged);
+    let mut judged = outcome.scene.as_ref().map_or_else(Vec::new, |tally| tally.judged.clone());
+    if outcome.interrupted {
+        judged.push(Judged::cut());
+    }
+    let judged = &judged[..];
     let name = plan.scene.as_ref().map_or("", |scene| &scene.scenario.name);
     if let Some(path) = args.junit_file() {
         let written = fs::write(path, junit(name, judged));
@@ -141,7 +146,7 @@ fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Result<Exit, Failure> 
         _ => say::words(&text(judged, args.quiet, Paint::for_stdout())),
     };
     said.map_err(|error| failed(format!("cannot print the result: {error}")))?;
-    if judged.is_empty() && !outcome.interrupted {
+    if judged.is_empty() {
         return Err(failed(
             "nothing was asked: no step of the scenario sends a request".to_owned(),
         ));

@@ -49,7 +49,9 @@ fn load(options: &Options) -> Result<u8, Refusal> {
     let plan = plan(options, &urls)?;
     let outcome = measure(options, &plan)?;
     say::part(http_load::complaints(options, &urls, &outcome.records));
-    classic::print(TOOL, &http_load::report(&Figures::of(options, &outcome.records)))?;
+    let stopped_s = outcome.interrupted.then_some(outcome.duration.as_secs_f64());
+    let figures = Figures::of(options, &outcome.records, stopped_s);
+    classic::print(TOOL, &http_load::report(&figures))?;
     if options.native {
         let what = if urls.len() > 1 { &options.url_file } else { &urls[0].full };
         classic::print(TOOL, &format!("\n{}", super::load::native(what, &plan, &outcome)))?;
@@ -154,8 +156,7 @@ fn arrivals(
 ) -> Result<(Arrivals, Duration), Refusal> {
     let even = match until {
         Stop::After(duration) => duration,
-        // Half an interval less, so that the last start is surely in it and no other is.
-        Stop::Requests(fetches) => Duration::from_micros(interval_ms * (1_000 * fetches - 500)),
+        Stop::Requests(fetches) => Duration::from_millis(interval_ms.saturating_mul(fetches)),
     };
     if !options.jitter {
         return Ok((Arrivals::Constant, even));

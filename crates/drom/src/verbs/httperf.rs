@@ -9,7 +9,7 @@ use drom_classics::{
     Refusal,
     httperf::{self, Asked, Calls, Cpu, Figures, Options},
 };
-use drom_load::{Arrivals, Outcome, Pace, Plan, Raw, Scene, Stage, Stop, Target, Trust};
+use drom_load::{Arrivals, Outcome, Pace, Plan, Raw, Scene, Stage, Stop, Target, Trust, Version};
 use drom_scenario::Scenario;
 
 use super::classic;
@@ -118,6 +118,7 @@ fn plan(options: &Options, calls: &Calls) -> Result<Plan, Refusal> {
         pace,
         scene,
         keepalive,
+        version: if options.http_version == (1, 0) { Version::Http10 } else { Version::Http11 },
         answers_per_connection: (keepalive && !has_scene).then_some(per_round),
         method: options.method.clone().unwrap_or_else(|| "GET".to_owned()),
         trust: trust(options)?,
@@ -165,7 +166,7 @@ fn pace(options: &Options, rounds: u64) -> Option<Pace> {
         return None;
     }
     let Some(period) = options.period else {
-        let lasts = Duration::from_secs_f64((rounds as f64 - 0.5) / options.rate);
+        let lasts = Duration::from_secs_f64(rounds as f64 / options.rate);
         return Some(Pace::steady(options.rate, lasts));
     };
     let starts_ns = period.starts_ns(rounds, options.client.0);

@@ -29,6 +29,7 @@ mod view;
 use std::{sync::atomic::AtomicBool, time::Duration};
 
 use drom_load::{Error, Outcome, Plan, Stage, Stop, Target, threshold};
+use drom_scenario::UrlOrder;
 
 use crate::{
     exit::{self, Exit},
@@ -316,7 +317,7 @@ fn check_flags(args: &Args) -> Result<(), Failure> {
 fn plan(args: &Args) -> Result<Plan, Failure> {
     check_flags(args)?;
     let url = args.url.as_deref();
-    let Some(cast) = args.users.cast(url, &args.request)? else {
+    let Some(cast) = args.users.cast(url, &args.request, UrlOrder::RoundRobin)? else {
         let target = args.transport.target(url.unwrap_or_default())?;
         let plan = args.request.apply(around(args, target))?;
         return Ok(args.transport.close(plan));

@@ -38,6 +38,7 @@ pub struct Args {
     to: Option<String>,
     /// Where the proxy listens; port 0 is any free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8888", value_parser = address)]
+    #[arg(conflicts_with_all = NOT_PROXIED)]
     #[arg(help_heading = "Source")]
     listen: SocketAddr,
     /// Make a scenario of an HTTP archive (HAR), as browsers save it
@@ -51,10 +52,11 @@ pub struct Args {
     from_log: Option<PathBuf>,
     /// Of an archive only requests to this host; with or without a port
     #[arg(long, value_name = "HOST", requires = "from_har")]
+    #[arg(conflicts_with_all = ["to", "from_log"])]
     #[arg(help_heading = "Source")]
     host: Option<String>,
     /// Of a log also requests with other methods than GET and HEAD
-    #[arg(long, requires = "from_log")]
+    #[arg(long, requires = "from_log", conflicts_with_all = ["to", "from_har"])]
     #[arg(help_heading = "Source")]
     all_methods: bool,
     /// Write the scenario here; `-`, or no file, is standard output at the end
@@ -75,11 +77,11 @@ pub struct Args {
     only: Vec<String>,
     /// End after so many recorded requests
     #[arg(short = 'n', long, value_parser = count::parse::<u64>, value_name = "N")]
-    #[arg(allow_hyphen_values = true, requires = "to")]
+    #[arg(allow_hyphen_values = true, requires = "to", conflicts_with_all = NOT_PROXIED)]
     #[arg(help_heading = "Result")]
     requests: Option<u64>,
     /// Pass Host, Origin and Referer on as the client sent them
-    #[arg(long, requires = "to")]
+    #[arg(long, requires = "to", conflicts_with_all = NOT_PROXIED)]
     #[arg(help_heading = "Connections")]
     keep_host: bool,
     /// Longest body of a request, in bytes, that is recorded
@@ -88,11 +90,11 @@ pub struct Args {
     #[arg(help_heading = "Result")]
     max_body: u32,
     /// Take any certificate of the server
-    #[arg(long, conflicts_with = "cacert")]
+    #[arg(long, conflicts_with = "cacert", conflicts_with_all = NOT_PROXIED)]
     #[arg(help_heading = "Connections")]
     insecure: bool,
     /// Trust the certificates in this PEM file instead of the system's
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = NOT_PROXIED)]
     #[arg(help_heading = "Connections")]
     cacert: Option<PathBuf>,
     /// No line for each request
@@ -100,6 +102,9 @@ pub struct Args {
     #[arg(help_heading = "Result")]
     quiet: bool,
 }
+
+/// Sources beside which flags of the proxy mean nothing.
+const NOT_PROXIED: [&str; 2] = ["from_har", "from_log"];
 
 const AFTER_HELP: &str = "\
 Examples:

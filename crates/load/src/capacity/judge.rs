@@ -148,7 +148,7 @@ fn is_short_of_connections(
     let is_quick = service_p50
         .zip(quickest)
         .is_some_and(|(now, quickest)| now.as_secs_f64() <= AS_QUICK * quickest.as_secs_f64());
-    is_quick && queued as f64 > QUEUED_SHARE * outcome.sent as f64
+    is_quick && queued as f64 > QUEUED_SHARE * outcome.begun() as f64
 }
 
 #[cfg(test)]

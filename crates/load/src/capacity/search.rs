@@ -85,6 +85,8 @@ pub enum Wall {
     Bound,
     /// The end of the budget, or somebody's stop.
     Time,
+    /// The server went away, or did not answer any more.
+    Gone,
 }
 
 /// A search that goes on.
@@ -97,6 +99,7 @@ pub struct Search {
     tries: Vec<Tried>,
     /// Where half of the deciding tries hold, whoever was the limit.
     limit: Option<Limit>,
+    is_gone: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +148,7 @@ impl Search {
             spent: Duration::ZERO,
             tries: Vec::new(),
             limit: None,
+            is_gone: false,
         }
     }
 
@@ -156,6 +160,11 @@ impl Search {
         let is_in_time = self.spent + duration <= self.bounds.budget;
         let goes_on = is_in_time && self.tries.len() < TRIES_MAX && !self.is_settled();
         goes_on.then_some(Try { rate_rps: self.rate_rps, duration })
+    }
+
+    /// There is no server to be asked any more: what was seen of it last was its end, no limit.
+    pub fn lose_server(&mut self) {
+        self.is_gone = true;
     }
 
     /// Time went by besides.
@@ -255,6 +264,12 @@ impl Search {
     #[must_use]
     pub fn found(&self) -> Capacity {
         let none = |verdict| Capacity { verdict, rate_rps: None, lower_rps: None, upper_rps: None };
+        if self.is_gone {
+            return self.highest_held().map_or(none(Verdict::Unknown), |highest_rps| Capacity {
+                rate_rps: Some(highest_rps),
+                ..none(Verdict::AtLeast(Wall::Gone))
+            });
+        }
         let has_failed = self.tries.iter().any(|tried| tried.ended == Ended::Failed);
         match (self.highest_held(), self.wall()) {
             (None, _) if has_failed => none(Verdict::NoneHeld),

@@ -195,7 +195,11 @@ impl<'s> Compiler<'s> {
                 if !text.all_texts(head::is_value) {
                     return Err(value.error("a line end or control character breaks the header"));
                 }
-                put_header(headers, &value.key, text);
+                // One of constants only is known to come out empty.
+                match text.constant() == Some(b"") && !value.text()?.is_empty() {
+                    true => headers.retain(|(name, _)| !name.eq_ignore_ascii_case(&value.key)),
+                    false => put_header(headers, &value.key, text),
+                }
             }
         }
         if let Some(value) = table.take("basic") {

@@ -28,18 +28,19 @@ pub struct Capacity {
     find_capacity: Vec<Threshold>,
     /// How long the search may take; 20 s at least
     #[arg(long, value_parser = capacity_time, value_name = "TIME", default_value = "60s")]
-    #[arg(requires = "find_capacity")]
+    #[arg(requires = "find_capacity", conflicts_with_all = NOT_BESIDE)]
     capacity_time: Duration,
     /// The first rate [default: 80 % of what a closed loop reaches]
     #[arg(long, value_parser = pace::rate, value_name = "RPS", requires = "find_capacity")]
+    #[arg(conflicts_with_all = NOT_BESIDE)]
     capacity_start: Option<f64>,
     /// No rate below this is tried
     #[arg(long, value_parser = pace::rate, value_name = "RPS", default_value = "1")]
-    #[arg(requires = "find_capacity")]
+    #[arg(requires = "find_capacity", conflicts_with_all = NOT_BESIDE)]
     capacity_min: f64,
     /// No rate above this is tried
     #[arg(long, value_parser = pace::rate, value_name = "RPS", default_value = "10000k")]
-    #[arg(requires = "find_capacity")]
+    #[arg(requires = "find_capacity", conflicts_with_all = NOT_BESIDE)]
     capacity_max: f64,
 }
 

@@ -8,7 +8,7 @@ use drom_load::{Outcome, Plan, client_limited};
 
 use super::{
     kernel, steps,
-    text::{number_of, time_us},
+    text::{count, number_of, time_us},
 };
 
 /// Little's law may be off by this much (compare with `METHODOLOGY`: 2 %).
@@ -223,6 +223,7 @@ pub fn all(plan: &Plan, outcome: &Outcome) -> Vec<Check> {
 fn counts(outcome: &Outcome) -> Found {
     let Outcome { sent, ok, failed, in_flight, .. } = outcome;
     let good = *sent == ok + failed + in_flight;
+    let [sent, ok, failed, in_flight] = [*sent, *ok, *failed, *in_flight].map(count);
     let evidence = format!("{sent} sent = {ok} ok + {failed} failed + {in_flight} in flight");
     Found::good_if(good, evidence)
 }
@@ -230,10 +231,15 @@ fn counts(outcome: &Outcome) -> Found {
 fn schedule(plan: &Plan, outcome: &Outcome) -> Option<Found> {
     let open = outcome.open.as_ref()?;
     let sent = outcome.begun();
-    let planned = sent + open.unsent;
+    let carried = match open.carried {
+        0 => String::new(),
+        carried => format!(" - {} from the warm-up", count(carried)),
+    };
+    let planned = open.planned(sent);
     let lag_us = open.lag.quantile_ns(0.99) as f64 / 1e3;
     let begun = if outcome.scene.is_some() { "rounds begun" } else { "sent" };
-    let mut evidence = format!("{planned} planned = {sent} {begun} + {} unsent", open.unsent);
+    let [planned, sent, unsent] = [planned, sent, open.unsent].map(count);
+    let mut evidence = format!("{planned} planned = {sent} {begun} + {unsent} unsent{carried}");
     if open.lag.count() > 0 {
         evidence += &format!("; p99 of the lag {}", time_us(lag_us));
     }
@@ -248,6 +254,7 @@ fn schedule(plan: &Plan, outcome: &Outcome) -> Option<Found> {
 fn errors(outcome: &Outcome) -> Found {
     let errors: u64 = outcome.errors.values().sum();
     let refused = outcome.failed.saturating_sub(errors);
+    let failed = number_of(outcome.failed, "request");
     let evidence = match (errors, refused, outcome.first_fault) {
         (0, 0, _) if outcome.ok == 0 => "no request ended in the window".to_owned(),
         (0, 0, _) => "every request that ended has a complete, good answer".to_owned(),
@@ -255,13 +262,8 @@ fn errors(outcome: &Outcome) -> Found {
             format!("{} failed checks", number_of(refused, "answer"))
         }
         (0, _, _) => format!("{} with a status of 400 or more", number_of(refused, "answer")),
-        (_, _, None) => {
-            let failed = number_of(outcome.failed, "request");
-            format!("{failed} ended without a complete, good answer")
-        }
-        (_, _, Some(fault)) => {
-            format!("{} failed; the first fault: {fault}", number_of(errors, "request"))
-        }
+        (_, _, None) => format!("{failed} ended without a complete, good answer"),
+        (_, _, Some(fault)) => format!("{failed} failed; the first fault: {fault}"),
     };
     match outcome.unwritten() {
         0 => Found::good_if(outcome.failed == 0 && outcome.ok > 0, evidence),
@@ -279,6 +281,11 @@ fn connections(plan: &Plan, outcome: &Outcome) -> Option<Found> {
         return None;
     }
     let (connected, wanted) = (outcome.connected, plan.connections_used());
+    if plan.pace.is_some() && !plan.keepalive {
+        // A place is used only when no other is free before it.
+        let evidence = format!("{connected} of {wanted} places were needed");
+        return Some(Found::good_if(connected > 0 || outcome.sent == 0, evidence));
+    }
     let fairness = outcome.fairness();
     let evidence =
         format!("{connected} of {wanted} established, fairness {fairness:.3} (1 = even)");

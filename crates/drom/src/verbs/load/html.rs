@@ -92,18 +92,20 @@ fn figures(outcome: &Outcome) -> Vec<(&'static str, String, bool)> {
         false => "-".to_owned(),
     };
     let ended = (outcome.ok + outcome.failed).max(1) as f64;
+    let ran = !outcome.duration.is_zero();
+    let known = |text: String| if ran { text } else { "-".to_owned() };
     let failed = match outcome.failed {
-        0 => "0".to_owned(),
+        0 => known("0".to_owned()),
         failed => format!("{} %", three(100.0 * failed as f64 / ended)),
     };
     vec![
-        ("answers a second", si_count(outcome.rate_rps()), false),
+        ("answers a second", known(si_count(outcome.rate_rps())), false),
         ("p50", at(0.5), false),
         ("p90", at(0.9), false),
         ("p99", at(0.99), false),
         ("max", at(1.0), false),
         ("failed", failed, outcome.failed > 0),
-        ("client's CPU a request", time_us(outcome.cpu_us_per_request()), false),
+        ("client's CPU a request", known(time_us(outcome.cpu_us_per_request())), false),
     ]
 }
 

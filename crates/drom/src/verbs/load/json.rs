@@ -64,6 +64,7 @@ struct Open {
     seed: Option<u64>,
     planned: u64,
     unsent: u64,
+    carried: u64,
     queued: u64,
     planned_rps: Option<f64>,
     service_us: Latencies,
@@ -212,7 +213,7 @@ fn phases(plan: &Plan, outcome: &Outcome) -> Phases {
 }
 
 fn open(plan: &Plan, outcome: &Outcome, tally: &OpenTally) -> Open {
-    let planned = outcome.begun() + tally.unsent;
+    let planned = tally.planned(outcome.begun());
     let (arrivals, seed) = match plan.pace.as_ref().map(|pace| &pace.arrivals) {
         Some(Arrivals::Poisson { seed }) => ("poisson", Some(*seed)),
         Some(Arrivals::Recorded(_)) => ("recorded", None),
@@ -224,6 +225,7 @@ fn open(plan: &Plan, outcome: &Outcome, tally: &OpenTally) -> Open {
         seed,
         planned,
         unsent: tally.unsent,
+        carried: tally.carried,
         queued: tally.queued,
         planned_rps: (seconds > 0.0).then(|| planned as f64 / seconds),
         service_us: Latencies::of(&tally.service),

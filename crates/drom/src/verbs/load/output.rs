@@ -72,7 +72,11 @@ impl Output {
         if to_stdout + usize::from(self.json) > 1 {
             return Err("only one result can go to standard output".to_owned());
         }
-        for (path, _) in files.iter().filter(|(path, _)| !is_stdout(path)) {
+        let paths: Vec<&Path> = files.iter().map(|(path, _)| *path).collect();
+        if let Some(twice) = (1..paths.len()).find(|at| paths[..*at].contains(&paths[*at])) {
+            return Err(format!("two results would go to {}", paths[twice].display()));
+        }
+        for path in paths.into_iter().filter(|path| !is_stdout(path)) {
             openable(path).map_err(|error| cannot_write(path, &error))?;
         }
         Ok(())

@@ -50,10 +50,11 @@ impl Show {
         }
     }
 
-    /// The view goes away: the report takes its place.
+    /// The view goes away: the report takes its place. The terminal itself may have written `^C`
+    /// behind it.
     pub fn clear(&mut self) {
         if self.rows > 0 {
-            say::part(format!("\x1b[{}A\x1b[J", self.rows));
+            say::part(format!("\r\x1b[{}A\x1b[J", self.rows));
             self.rows = 0;
         }
     }
@@ -63,7 +64,7 @@ impl Show {
         self.view.take(now.last);
         let frame = self.frame();
         let rows = self.view.rows(&sentence(now), now, frame);
-        let mut text = if self.rows > 0 { format!("\x1b[{}A", self.rows) } else { String::new() };
+        let mut text = if self.rows > 0 { format!("\r\x1b[{}A", self.rows) } else { String::new() };
         rows.iter().for_each(|row| text += &format!("\r{row}\x1b[K\n"));
         say::part(text + "\x1b[J");
         self.rows = rows.len();

@@ -96,6 +96,18 @@ impl Request {
         Scenario::of_request(&written, variables).map_err(|error| usage(error.to_string()))
     }
 
+    /// Two ways to say who asks would leave one of them out.
+    pub fn check(&self) -> Result<(), String> {
+        let flags = [("--basic", &self.basic), ("--bearer", &self.bearer)];
+        let flag = flags.into_iter().find(|(_, value)| value.is_some());
+        let is_written =
+            self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        match flag.filter(|_| is_written) {
+            Some((flag, _)) => Err(format!("{flag} and -H Authorization say both who asks")),
+            None => Ok(()),
+        }
+    }
+
     /// Puts the flags into `plan`.
     pub fn apply(&self, plan: Plan) -> Result<Plan, Failure> {
         let body = self.body()?;

@@ -19,6 +19,7 @@ pub struct Document<'a> {
     checks: Vec<Check<'a>>,
     /// Users who had no more to do, and the feeder whose rows were all taken.
     users_ended: u32,
+    cookies_refused: u64,
     exhausted: Option<&'a str>,
 }
 
@@ -78,6 +79,7 @@ pub fn document<'a>(plan: &'a Plan, outcome: &'a Outcome) -> Option<Document<'a>
         steps: scenario.steps().iter().zip(&tally.steps).map(step).collect(),
         checks: checks(scene, tally).collect(),
         users_ended: tally.users_ended,
+        cookies_refused: tally.checks.cookies_refused,
         exhausted: tally.exhausted.map(|at| &scenario.feeders()[at].name[..]),
     })
 }
@@ -173,8 +175,16 @@ mod tests {
             time_us: Latencies::of(&Latency::default()),
         };
         let (steps, checks) = (Vec::new(), Vec::new());
-        let document =
-            Document { name: "", seed: 0, rounds, steps, checks, users_ended: 0, exhausted: None };
+        let document = Document {
+            name: "",
+            seed: 0,
+            rounds,
+            steps,
+            checks,
+            users_ended: 0,
+            cookies_refused: 0,
+            exhausted: None,
+        };
         let (document, mut found) = (serde_json::json!({"scenario": document}), Vec::new());
         super::super::json::tests::keys("", &document, &mut found);
         let known = metric::METRICS.iter().map(|metric| metric.key);

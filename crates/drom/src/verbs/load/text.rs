@@ -310,6 +310,14 @@ fn scene(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
         let text = format!("the rows of {feeder} were all taken (once)");
         lines.push(row(paint, "Ended", &text));
     }
+    if tally.checks.cookies_refused > 0 {
+        let refused = count(tally.checks.cookies_refused);
+        lines.push(row(
+            paint,
+            "Cookies",
+            &format!("{refused:>10} refused (for another host, say)"),
+        ));
+    }
     for (at, (failed, of, what)) in steps::failures(scene, tally).iter().enumerate() {
         let title = if at == 0 { "Not as told" } else { "" };
         let number = paint.dress("31", &format!("{:>10}", count(*failed)));
@@ -393,7 +401,7 @@ fn figures(latency: &Latency, columns: &[usize]) -> String {
 
 /// What an open loop wanted, and what did not come to it.
 fn planned(outcome: &Outcome, open: &OpenTally) -> String {
-    let all = outcome.begun() + open.unsent;
+    let all = open.planned(outcome.begun());
     let what = if outcome.scene.is_some() { "rounds" } else { "requests" };
     let seconds = outcome.duration.as_secs_f64();
     let rate = if seconds > 0.0 { all as f64 / seconds } else { 0.0 };
@@ -403,6 +411,9 @@ fn planned(outcome: &Outcome, open: &OpenTally) -> String {
     }
     if open.queued > 0 {
         text += &format!(", {} waited for a connection", count(open.queued));
+    }
+    if open.carried > 0 {
+        text += &format!(", {} from the warm-up besides", count(open.carried));
     }
     if open.burst_max > 1 {
         text += &format!(", at most {} at once", count(open.burst_max));

@@ -13,7 +13,7 @@ use drom_scenario::{
     AccessLog, LogOptions, Scenario, UrlOrder, WriteOptions, read_har, write_scenario,
 };
 
-use super::{Failure, request::Request, transport::Transport};
+use super::{Failure, request::Request, text::number_of, transport::Transport};
 use crate::{exit::Exit, say};
 
 /// Behind the last request of a recording.
@@ -63,16 +63,26 @@ impl Users {
     }
 
     /// What the target and the flags say that users do; `None`: the same request again and again.
-    pub fn cast(&self, target: Option<&str>, request: &Request) -> Result<Option<Cast>, Failure> {
+    /// `order` is that of a list where no flag says another.
+    pub fn cast(
+        &self,
+        target: Option<&str>,
+        request: &Request,
+        order: UrlOrder,
+    ) -> Result<Option<Cast>, Failure> {
+        let order = self.order.unwrap_or(order);
+        request.check().map_err(usage)?;
         if self.order.is_some() && self.urls.is_none() && self.feeder.is_none() {
             return Err(usage("--order goes with --urls or --feeder".to_owned()));
         }
         let url = target.filter(|target| target.contains("://"));
         let url = url.filter(|_| self.urls.is_none() && self.replay.is_none());
-        if let Some(scenario) = url.map(|url| self.values(url, request)).transpose()?.flatten() {
+        if let Some(scenario) =
+            url.map(|url| self.values(url, request, order)).transpose()?.flatten()
+        {
             return Ok(Some(Cast::of(scenario)));
         }
-        let mut cast = self.told(target)?;
+        let mut cast = self.told(target, order)?;
         if let Some(cast) = &mut cast {
             request.apply_to(&mut cast.scenario)?;
         }
@@ -80,7 +90,12 @@ impl Users {
     }
 
     /// One request with values in it.
-    fn values(&self, url: &str, request: &Request) -> Result<Option<Scenario>, Failure> {
+    fn values(
+        &self,
+        url: &str,
+        request: &Request,
+        order: UrlOrder,
+    ) -> Result<Option<Scenario>, Failure> {
         if self.speed != 1.0 {
             let message = "--speed goes with a scenario, an archive or --replay";
             return Err(usage(message.to_owned()));
@@ -89,18 +104,14 @@ impl Users {
         if !is_told && !request.has_values(url)? {
             return Ok(None);
         }
-        let feeder = self.feeder.as_deref().map(|file| (file, self.order()));
+        let feeder = self.feeder.as_deref().map(|file| (file, order));
         request.scenario(url, feeder, &self.variables).map(Some)
     }
 
-    fn order(&self) -> UrlOrder {
-        self.order.unwrap_or(UrlOrder::RoundRobin)
-    }
-
     /// What a file says that users do.
-    fn told(&self, target: Option<&str>) -> Result<Option<Cast>, Failure> {
+    fn told(&self, target: Option<&str>, order: UrlOrder) -> Result<Option<Cast>, Failure> {
         if let Some(list) = &self.urls {
-            let scenario = Scenario::read_urls(list, target, self.order()).map_err(wrong)?;
+            let scenario = Scenario::read_urls(list, target, order).map_err(wrong)?;
             return Ok(Some(Cast::of(scenario)));
         }
         let target = target.unwrap_or_default();
@@ -124,6 +135,13 @@ impl Users {
 
     fn archive(&self, path: &Path) -> Result<Scenario, Failure> {
         let exchanges = read_har(path, &read(path)?).map_err(wrong)?;
+        let (exchanges, others): (Vec<_>, Vec<_>) =
+            exchanges.into_iter().partition(|exchange| exchange.can_be_asked_again());
+        if !others.is_empty() {
+            let left_out = number_of(others.len() as u64, "request");
+            let why = "had no answer, or are not of http";
+            say::line(format!("{}: left out: {left_out} that {why}", path.display()));
+        }
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let text = write_scenario(&name, &exchanges, &WriteOptions::default());
         let no_file = |_: &Path| Err(std::io::ErrorKind::NotFound.into());

@@ -80,7 +80,7 @@ impl View {
             let most = HEAT_ROWS_MAX.min(frame.height - ROWS_BESIDE - 1);
             rows.extend(heat(&shown, most, frame.has_utf8));
         }
-        if now.failed > 0 {
+        if now.so_far.failed > 0 {
             rows.push(titled("failed", &self.failures(now)));
         }
         let (cpu, in_flight) = (100.0 * frame.cpu, count(self.in_flight));
@@ -91,10 +91,11 @@ impl View {
         rows.iter().map(|row| row.chars().take(frame.width.saturating_sub(1)).collect()).collect()
     }
 
+    /// Of the same seconds as their kinds.
     fn failures(&self, now: &Progress<'_>) -> String {
         let known = ErrorKind::ALL.iter().zip(self.errors).filter(|(_, errors)| *errors > 0);
         let kinds = known.map(|(kind, errors)| format!(", {} {}", kind.name(), count(errors)));
-        count(now.failed) + &kinds.collect::<String>()
+        count(now.so_far.failed) + &kinds.collect::<String>()
     }
 }
 
@@ -181,7 +182,7 @@ mod tests {
             rate_rps: 100.0,
             warming_up: false,
             last: None,
-            so_far: drom_load::SoFar::default(),
+            so_far: drom_load::SoFar { failed: 3, ..Default::default() },
         }
     }
 

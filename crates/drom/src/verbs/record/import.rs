@@ -6,7 +6,7 @@ use drom_record::Seen;
 use drom_scenario::{AccessLog, Exchange, LogOptions, read_har};
 
 use super::{Args, Failure, tape};
-use crate::say;
+use crate::{say, verbs::load::text::number_of};
 
 pub fn har(args: &Args, path: &Path) -> Result<(), Failure> {
     let exchanges = read_har(path, &read(path)?).map_err(|e| Failure::usage(e.to_string()))?;
@@ -24,13 +24,14 @@ fn seen(exchange: Exchange) -> Seen {
     let kinds = exchange.answer_headers.iter();
     let kind = kinds.clone().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     let behind = exchange.url.find("://").map_or("", |at| &exchange.url[at + 3..]);
+    let is_kept = exchange.can_be_asked_again();
     Seen {
         method: exchange.method.clone(),
         path: behind.find('/').map_or("/", |at| &behind[at..]).to_owned(),
         status: exchange.status,
         took_ns: exchange.took_ns,
         content_type: kind.map_or_else(String::new, |(_, value)| value.clone()),
-        exchange: Some(exchange),
+        exchange: is_kept.then_some(exchange),
         note: None,
     }
 }
@@ -47,7 +48,7 @@ pub fn log(path: &Path, all_methods: bool) -> Result<(), Failure> {
 fn summary(path: &Path, log: &AccessLog) -> String {
     let seconds = log.times_ns.last().copied().unwrap_or(0) as f64 / 1e9;
     let rate = if seconds > 0.0 { log.len() as f64 / seconds } else { 0.0 };
-    let mut out = format!("{}: {} requests", path.display(), log.len());
+    let mut out = format!("{}: {}", path.display(), number_of(log.len() as u64, "request"));
     if seconds > 0.0 {
         out += &format!(" in {seconds:.0} s, {rate:.2} a second");
     }
@@ -57,7 +58,8 @@ fn summary(path: &Path, log: &AccessLog) -> String {
         out += &format!("  {more} more that are neither GET nor HEAD; --all-methods takes them\n");
     }
     if log.bad_lines > 0 {
-        out += &format!("  {} lines are passed over:\n", log.bad_lines);
+        let verb = if log.bad_lines == 1 { "is" } else { "are" };
+        out += &format!("  {} {verb} passed over:\n", number_of(log.bad_lines, "line"));
     }
     for bad in &log.bad {
         out += &format!("    line {}: {}\n", bad.line, bad.reason);

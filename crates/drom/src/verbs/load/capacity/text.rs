@@ -151,6 +151,7 @@ fn reason(told: &Told<'_>, wall: Wall) -> String {
         Wall::Bound => {
             "every try held at the highest rate that may be tried (--capacity-max)".to_owned()
         }
+        Wall::Gone => "then there was no server any more: what it takes is not known".to_owned(),
         Wall::Time if told.found.interrupted => "nothing had failed when it was stopped".to_owned(),
         Wall::Time => {
             "the time was over before a try failed (--capacity-time, --capacity-start)".to_owned()
