@@ -204,6 +204,9 @@ fn https_is_asked_whatever_the_certificate() {
     let server = openssl::Server::start(&["rsa:2048"]);
     let ciphers = "--ssl-ciphers=ECDHE-RSA-AES128-GCM-SHA256:EXP-RC4-MD5";
     let report = report_at(server.port, &format!("--ssl --ssl-no-reuse --num-conns=3 {ciphers}"));
-    assert!(report.contains(&format!(" --ssl {ciphers} --num-conns=3 ")), "{report}");
+    assert!(
+        report.contains(&format!(" --ssl {ciphers} --ssl-no-reuse --num-conns=3 ")),
+        "{report}"
+    );
     assert!(report.contains("\nTotal: connections 3 requests 3 replies 3 "), "{report}");
 }

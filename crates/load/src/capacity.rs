@@ -166,6 +166,7 @@ impl Server<'_> {
         if let Some(now) = seen.service_p50.filter(|_| held) {
             self.quickest = Some(self.quickest.map_or(now, |quickest| quickest.min(now)));
         }
+        self.is_silent &= !held;
         // What held leaves no queue behind.
         let came_to_rest = held || self.come_to_rest()?;
         let tried = Tried { rate_rps, duration, took: self.lap(), ended: seen.ended };

@@ -256,11 +256,11 @@ pub const METRICS: &[Metric] = &[
         doc: "users who had no more to do: all rows of a feeder were taken (`once`)",
         ..fact("scenario.users_ended", "Scenario")
     },
+    Metric { doc: "the feeder whose rows they were", ..fact("scenario.exhausted", "Scenario") },
     Metric {
         doc: "cookies of answers that a user's jar did not take: for another host, say",
         ..fact("scenario.cookies_refused", "Cookies")
     },
-    Metric { doc: "the feeder whose rows they were", ..fact("scenario.exhausted", "Scenario") },
     Metric { doc: "complete answers by status code", ..requests("status", "Status") },
     Metric {
         name: "errors",

@@ -212,8 +212,10 @@ impl Window {
 impl<W: World> Worker<'_, W> {
     fn turn(&mut self) -> Result<(), Error> {
         let mut buffer = vec![0; BUFFER_BYTES];
-        // Before anything is judged to be over: a thread can come after the whole schedule.
-        self.wake_resting();
+        if self.lane.open.is_some() {
+            // Before anything is judged to be over: a thread can come after the whole schedule.
+            self.wake_resting();
+        }
         while !self.is_over() {
             if self.lane.now_ns >= self.next_tick_ns {
                 self.tick(&mut buffer)?;

@@ -66,9 +66,7 @@ impl Judged {
         let step = scenario.steps()[step].name.clone();
         Self { step, skipped: Some(format!("`{after}` ended the round")), ..Self::default() }
     }
-}
 
-impl Judged {
     /// In place of all that did not come to its turn when a test was stopped: cut off, it is not
     /// passed, whoever reads it.
     #[must_use]

@@ -115,7 +115,9 @@ impl<W: World> Lane<'_, W> {
             }
             return users.begin_round(user, self.now_ns, Begins::Again);
         };
-        let due = if is_between { None } else { open.take_due(self.now_ns) };
+        // As in `take_turn`: who was free before takes it.
+        let may_take = !is_between && !open.has_free();
+        let due = if may_take { open.take_due(self.now_ns) } else { None };
         match due {
             None => open.rest(user, self.now_ns),
             Some(planned_ns) => {

@@ -93,7 +93,7 @@ impl Output {
     pub fn tell_search(&self, told: &capacity::Told<'_>) -> Result<(), String> {
         let files: Option<(&Path, FormOf<_>)> =
             self.csv.as_deref().map(|path| (path, capacity::csv as FormOf<_>));
-        let words = || capacity::text(told, text::Paint::for_stdout());
+        let words = || capacity::text(told, text::Paint::for_stdout(), report::style().width);
         self.tell_by(files.as_slice(), capacity::json, told, &words)
     }
 

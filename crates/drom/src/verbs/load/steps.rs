@@ -19,8 +19,8 @@ pub struct Document<'a> {
     checks: Vec<Check<'a>>,
     /// Users who had no more to do, and the feeder whose rows were all taken.
     users_ended: u32,
-    cookies_refused: u64,
     exhausted: Option<&'a str>,
+    cookies_refused: u64,
 }
 
 #[derive(Serialize)]
@@ -79,8 +79,8 @@ pub fn document<'a>(plan: &'a Plan, outcome: &'a Outcome) -> Option<Document<'a>
         steps: scenario.steps().iter().zip(&tally.steps).map(step).collect(),
         checks: checks(scene, tally).collect(),
         users_ended: tally.users_ended,
-        cookies_refused: tally.checks.cookies_refused,
         exhausted: tally.exhausted.map(|at| &scenario.feeders()[at].name[..]),
+        cookies_refused: tally.checks.cookies_refused,
     })
 }
 

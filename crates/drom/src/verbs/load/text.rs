@@ -80,8 +80,8 @@ pub fn render(told: &Told<'_>, paint: Paint, width: Option<usize>) -> String {
         return lines.iter().map(|line| format!("{}\n", line.trim_end())).collect();
     }
     let blocks = [
-        rates(outcome, paint),
-        scene(plan, outcome, paint),
+        rates(outcome, paint, width),
+        scene(plan, outcome, paint, width),
         latencies(plan, outcome, paint, width),
         answers(outcome, paint),
         goals(&told.goals, paint),
@@ -127,6 +127,8 @@ fn checks(checks: &[Check], paint: Paint, width: Option<usize>) -> Vec<String> {
 }
 
 const TITLE_WIDTH: usize = 12;
+const FIGURE_COLUMNS: usize = 10;
+const NARROW: usize = 75;
 /// Where there is no terminal.
 const PIPE_WIDTH: usize = 100;
 const CHECK_WIDTH: usize = 12;
@@ -170,8 +172,24 @@ fn heading(
     titled.iter().flat_map(|(title, text)| broken(paint, title, text, width)).collect()
 }
 
+/// A figure with its title and what it is, which goes on below itself.
+fn figure(paint: Paint, title: &str, text: &str, width: Option<usize>) -> Vec<String> {
+    let Some((at, _)) = text.char_indices().nth(FIGURE_COLUMNS) else {
+        return vec![row(paint, title, text)];
+    };
+    let (figure, words) = text.split_at(at);
+    let inner = width.map(|width| width.saturating_sub(FIGURE_COLUMNS));
+    let lines = broken(Paint::none(), "", words, inner).into_iter();
+    let lines = lines.map(|line| line[TITLE_WIDTH..].to_owned()).enumerate();
+    let whole = |(at, words): (usize, String)| match at {
+        0 => row(paint, title, &(figure.to_owned() + " " + &words)),
+        _ => row(paint, "", &(" ".repeat(FIGURE_COLUMNS + 1) + &words)),
+    };
+    lines.map(whole).collect()
+}
+
 /// A line with its title, which goes on below itself where the terminal is narrow.
-fn broken(paint: Paint, title: &str, text: &str, width: Option<usize>) -> Vec<String> {
+pub fn broken(paint: Paint, title: &str, text: &str, width: Option<usize>) -> Vec<String> {
     let room = width.map_or(usize::MAX, |width| width.saturating_sub(TITLE_WIDTH).max(20));
     let lines = drom_report::broken(text, room, room);
     let titles = [title].into_iter().chain(std::iter::repeat(""));
@@ -267,13 +285,15 @@ fn nothing(outcome: &Outcome) -> bool {
     outcome.interrupted && outcome.duration.is_zero()
 }
 
-fn rates(outcome: &Outcome, paint: Paint) -> Vec<String> {
+fn rates(outcome: &Outcome, paint: Paint, width: Option<usize>) -> Vec<String> {
     let rate = paint.bold(&format!("{:>10} answers/s", si_count(outcome.rate_rps())));
     let seconds = outcome.duration.as_secs_f64();
     let per_second = if seconds > 0.0 { outcome.bytes_read as f64 / seconds } else { 0.0 };
     let cpu = outcome.cpu_us_per_request();
     let mut lines = vec![row(paint, "Rate", &rate)];
-    lines.extend(outcome.open.iter().map(|open| row(paint, "Planned", &planned(outcome, open))));
+    if let Some(open) = &outcome.open {
+        lines.extend(figure(paint, "Planned", &planned(outcome, open), width));
+    }
     lines.extend([
         row(
             paint,
@@ -294,17 +314,14 @@ fn rates(outcome: &Outcome, paint: Paint) -> Vec<String> {
 }
 
 /// Rounds, steps, and the checks that failed.
-fn scene(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
+fn scene(plan: &Plan, outcome: &Outcome, paint: Paint, width: Option<usize>) -> Vec<String> {
     let Some((scene, tally)) = steps::both(plan, outcome) else { return Vec::new() };
-    let mut lines = vec![row(paint, "Rounds", &steps::rounds(outcome, tally))];
-    let columns = |row: &[String; 6]| {
-        let [figures @ .., name] = row;
-        figures.iter().map(|figure| format!("{figure:>10}")).collect::<String>() + "  " + name
-    };
-    let head = columns(&steps::COLUMNS.map(str::to_owned));
-    lines.push(row(paint, "", &paint.dim(&head)));
-    for (at, step) in steps::rows(scene, tally).iter().enumerate() {
-        lines.push(row(paint, if at == 0 { "Steps" } else { "" }, &columns(step)));
+    let mut lines = figure(paint, "Rounds", &steps::rounds(outcome, tally), width);
+    lines.push(row(paint, "", &paint.dim(&step(&steps::COLUMNS.map(str::to_owned), width)[0])));
+    for (at, told) in steps::rows(scene, tally).iter().enumerate() {
+        let titles = [if at == 0 { "Steps" } else { "" }, ""];
+        let told = step(told, width);
+        lines.extend(told.iter().zip(titles).map(|(line, title)| row(paint, title, line)));
     }
     if let Some(feeder) = steps::exhausted(scene, tally) {
         let text = format!("the rows of {feeder} were all taken (once)");
@@ -320,10 +337,25 @@ fn scene(plan: &Plan, outcome: &Outcome, paint: Paint) -> Vec<String> {
     }
     for (at, (failed, of, what)) in steps::failures(scene, tally).iter().enumerate() {
         let title = if at == 0 { "Not as told" } else { "" };
-        let number = paint.dress("31", &format!("{:>10}", count(*failed)));
-        lines.push(row(paint, title, &format!("{number} of {}  {what}", count(*of))));
+        let text = format!("{:>FIGURE_COLUMNS$} of {}  {what}", count(*failed), count(*of));
+        let mut told = figure(paint, title, &text, width);
+        if let Some(first) = told.first_mut() {
+            let number = &text[..FIGURE_COLUMNS];
+            *first = first.replacen(number, &paint.dress("31", number), 1);
+        }
+        lines.extend(told);
     }
     lines
+}
+
+/// A line of the table of steps; on a narrow terminal without the maximum, and with the name below.
+fn step(columns: &[String; 6], width: Option<usize>) -> Vec<String> {
+    let [figures @ .., name] = columns;
+    let written = figures.iter().map(|figure| format!("{figure:>10}"));
+    match width.filter(|width| *width < NARROW) {
+        None => vec![written.collect::<String>() + "  " + name],
+        Some(_) => vec![written.take(figures.len() - 1).collect(), format!("  {name}")],
+    }
 }
 
 /// The times of requests, a line each: what is waited for first, then its parts. A narrow terminal
@@ -343,7 +375,8 @@ fn latencies(plan: &Plan, outcome: &Outcome, paint: Paint, width: Option<usize>)
         if width.is_none_or(|width| taken + note.len() <= width) {
             lines.push(row(paint, title, &format!("{figures}  {}", paint.dim(note))));
         } else {
-            lines.extend([row(paint, title, &figures), row(paint, "", &paint.dim(note))]);
+            lines.push(row(paint, title, &figures));
+            lines.extend(broken(paint, "", note, width).iter().map(|line| paint.dim(line)));
         }
     }
     if let Some(lookup) = plan.target.lookup {

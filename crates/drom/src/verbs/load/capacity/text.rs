@@ -9,33 +9,57 @@ use drom_report::format::{self, number_of, percent_over, three};
 use super::{
     super::{
         checks::State,
-        text::{Paint, row as titled, si_count, time_us},
+        text::{Paint, broken, row as titled, si_count, time_us},
     },
     Row, Told,
 };
 
-pub fn render(told: &Told<'_>, paint: Paint) -> String {
-    let mut lines = heading(told, paint);
+/// Of a line of the table, and where reasons below it begin: under the state.
+const LINE_WIDTH: usize = 59;
+const REASONS_AT: usize = 21;
+
+/// On a terminal of `width` columns what is too long goes on below itself.
+pub fn render(told: &Told<'_>, paint: Paint, width: Option<usize>) -> String {
+    let heading = heading(told).into_iter();
+    let mut lines: Vec<String> =
+        heading.flat_map(|(title, text)| broken(paint, title, &text, width)).collect();
     lines.push(String::new());
     if !told.rows.is_empty() {
         lines.push(paint.dim(&table_head()));
-        lines.extend(told.rows.iter().map(|row| line(row, told.asked.conditions, paint)));
+        lines.extend(told.rows.iter().flat_map(|row| {
+            let reasons = why(row, told.asked.conditions).join(", ");
+            with_reasons(&line(row, paint), &reasons, width)
+        }));
         lines.push(String::new());
     }
     let mut words = words(told).into_iter();
     lines.extend(words.next().map(|first| titled(paint, "Capacity", &paint.bold(&first))));
-    lines.extend(words.map(|more| titled(paint, "", &more)));
-    lines.extend(notes(told).iter().map(|note| titled(paint, "Note", note)));
+    lines.extend(words.flat_map(|more| broken(paint, "", &more, width)));
+    lines.extend(notes(told).iter().flat_map(|note| broken(paint, "Note", note, width)));
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 /// Of a try that just ended.
 pub fn progress(row: &Row, number: usize, conditions: &[Threshold]) -> String {
     let plain = Paint::none();
-    format!("try {number:<3}{}", line(row, conditions, plain)).trim_end().to_owned()
+    let (line, why) = (line(row, plain), why(row, conditions).join(", "));
+    format!("try {number:<3}{line}  {why}").trim_end().to_owned()
 }
 
-fn heading(told: &Told<'_>, paint: Paint) -> Vec<String> {
+/// Beside the figures where there is room, else below them.
+fn with_reasons(line: &str, reasons: &str, width: Option<usize>) -> Vec<String> {
+    let room = width.unwrap_or(usize::MAX);
+    if LINE_WIDTH + 2 + reasons.chars().count() <= room {
+        return vec![format!("{line}  {reasons}")];
+    }
+    let room = room.saturating_sub(REASONS_AT).max(20);
+    let below = drom_report::broken(reasons, room, room);
+    let below = below.iter().map(|text| " ".repeat(REASONS_AT) + text);
+    [line.to_owned()].into_iter().chain(below).collect()
+}
+
+/// Titles and what stands behind them.
+fn heading(told: &Told<'_>) -> Vec<(&'static str, String)> {
     let plan = told.asked.plan;
     let conditions = told.asked.conditions.iter().map(|one| one.expression.as_str());
     let clients = format!(
@@ -47,10 +71,10 @@ fn heading(told: &Told<'_>, paint: Paint) -> Vec<String> {
         format!("; a closed loop before it reached {}", a_second(told, Some(rps)))
     });
     let target = match &plan.scene {
-        None => titled(paint, "Target", &format!("{} {}", plan.method, told.url)),
+        None => ("Target", format!("{} {}", plan.method, told.url)),
         Some(scene) => {
             let steps = number_of(scene.scenario.steps().len(), "step");
-            titled(paint, "Scenario", &format!("{}: {steps}; seed {}", told.url, scene.seed))
+            ("Scenario", format!("{}: {steps}; seed {}", told.url, scene.seed))
         }
     };
     let stopped = if told.found.interrupted { ", stopped early" } else { "" };
@@ -58,9 +82,9 @@ fn heading(told: &Told<'_>, paint: Paint) -> Vec<String> {
     let tries = if told.rows.len() == 1 { "try" } else { "tries" };
     vec![
         target,
-        titled(paint, "Conditions", &conditions.collect::<Vec<_>>().join(", ")),
-        titled(paint, "Load", &format!("open loop over {clients}{closed}")),
-        titled(paint, "Search", &format!("{took}{stopped}, {} {tries}", told.rows.len())),
+        ("Conditions", conditions.collect::<Vec<_>>().join(", ")),
+        ("Load", format!("open loop over {clients}{closed}")),
+        ("Search", format!("{took}{stopped}, {} {tries}", told.rows.len())),
     ]
 }
 
@@ -68,10 +92,14 @@ fn table_head() -> String {
     format!("{:>12} {:>6}  {:<6} {:>10} {:>10} {:>9}", "rate", "for", "", "p50", "p99", "failed")
 }
 
-fn line(row: &Row, conditions: &[Threshold], paint: Paint) -> String {
+/// The figures of a try, in [`LINE_WIDTH`] columns.
+fn line(row: &Row, paint: Paint) -> String {
     let tried = row.attempt.tried;
     let rate = si_count(tried.rate_rps) + "/s";
-    let length = format!("{} s", three(tried.duration.as_secs_f64()));
+    let length = match tried.duration.as_secs_f64() {
+        short if short < 1.0 => format!("{short:.2} s"),
+        long => format!("{} s", three(long)),
+    };
     let state = match tried.ended {
         Ended::Held => paint.dress_state(State::Ok, "held  "),
         Ended::Failed => paint.dress_state(State::Failed, "failed"),
@@ -82,8 +110,8 @@ fn line(row: &Row, conditions: &[Threshold], paint: Paint) -> String {
         share if share > 0.0 => format!("{} %", three(100.0 * share)),
         _ => "0".to_owned(),
     });
-    let (p50, p99, why) = (time(row.p50_us), time(row.p99_us), why(row, conditions).join(", "));
-    format!("{rate:>12} {length:>6}  {state} {p50:>10} {p99:>10} {failed:>9}  {why}")
+    let (p50, p99) = (time(row.p50_us), time(row.p99_us));
+    format!("{rate:>12} {length:>6}  {state} {p50:>10} {p99:>10} {failed:>9}")
 }
 
 /// What a try did not keep, and whose fault that was.
