@@ -147,8 +147,18 @@ fn is_short_of_connections(
     let queued = outcome.open.as_ref().map_or(0, |open| open.queued);
     let is_quick = service_p50
         .zip(quickest)
-        .is_some_and(|(now, quickest)| now.as_secs_f64() <= AS_QUICK * quickest.as_secs_f64());
+        .is_some_and(|(now, quickest)| is_as_quick(outcome, now, quickest));
     is_quick && queued as f64 > QUEUED_SHARE * outcome.begun() as f64
+}
+
+/// What the server takes longer for a round than at its quickest is little of what a round takes
+/// from a place: where users think for most of it, a slower answer costs them nothing.
+fn is_as_quick(outcome: &Outcome, now: Duration, quickest: Duration) -> bool {
+    let rounds = outcome.begun().max(1) as f64;
+    let taken_s = (outcome.accounted_time.as_secs_f64() / rounds).max(now.as_secs_f64());
+    let requests = outcome.sent as f64 / rounds;
+    let more_s = now.saturating_sub(quickest).as_secs_f64() * requests;
+    more_s <= (AS_QUICK - 1.0) * (taken_s - more_s)
 }
 
 #[cfg(test)]
@@ -229,6 +239,9 @@ mod tests {
             (0..9_000).for_each(|_| open.service.record_ns(8_000_000));
         });
         assert_eq!(ended(&slower, Some(1)), Ended::Failed);
+        // Of a place's round of 100 ms, 8 more are little.
+        let thinking = Outcome { accounted_time: Duration::from_secs(100), ..slower };
+        assert_eq!(ended(&thinking, Some(1)), Ended::Connections);
     }
 
     #[test]
