@@ -10,6 +10,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+/// Nobody nests deeper, but to make a program run out of stack.
+const DEPTH_MAX: usize = 128;
 /// What stands for a secret until somebody puts the real one there.
 pub const MASKED: &str = "MASKED";
 
@@ -175,7 +177,7 @@ fn is_secret(name: &str) -> bool {
 fn of_json(text: &str) -> Option<Vec<Range<usize>>> {
     let whole = serde_json::from_str::<&RawValue>(text).ok()?;
     let mut found = Vec::new();
-    collect(whole, false, &mut |secret| {
+    collect(whole, (false, DEPTH_MAX), &mut |secret| {
         // The same memory: what was parsed borrows from `text`.
         let start = secret.as_ptr() as usize - text.as_ptr() as usize;
         found.push(start..start + secret.len());
@@ -183,19 +185,25 @@ fn of_json(text: &str) -> Option<Vec<Range<usize>>> {
     Some(found)
 }
 
-/// Texts and numbers behind keys that name a secret, however deep; texts without their quotes.
-fn collect<'j>(value: &'j RawValue, is_behind: bool, found: &mut impl FnMut(&'j str)) {
+/// Texts and numbers behind keys that name a secret, so many levels deep; texts without their quotes.
+fn collect<'j>(
+    value: &'j RawValue,
+    (is_behind, levels): (bool, usize),
+    found: &mut impl FnMut(&'j str),
+) {
     let text = value.get();
+    let levels = levels.saturating_sub(1);
     match text.as_bytes().first() {
+        _ if levels == 0 => {}
         Some(b'{') => {
             let fields = serde_json::from_str::<Fields<'_>>(text).map_or_else(|_| vec![], |f| f.0);
             for (key, value) in fields {
-                collect(value, is_behind || is_secret(&key), found);
+                collect(value, (is_behind || is_secret(&key), levels), found);
             }
         }
         Some(b'[') => {
             let items = serde_json::from_str::<Vec<&RawValue>>(text).unwrap_or_default();
-            items.into_iter().for_each(|item| collect(item, is_behind, found));
+            items.into_iter().for_each(|item| collect(item, (is_behind, levels), found));
         }
         Some(b'"') if is_behind && text.len() > 2 => found(&text[1..text.len() - 1]),
         Some(b'-' | b'0'..=b'9') if is_behind => found(text),
@@ -295,6 +303,8 @@ mod tests {
         let masked = "{\"pin\":{{secret_10}},\"n\":1234,\"tokens\":[\"{{secret_11}}\",\
                       {\"a\":\"{{secret_12}}\"}],\"key\":null,\"pin\":{{secret_13}}}";
         assert_eq!(secrets.body("", json), masked);
+        let deep = "[{\"pin\":".repeat(100_000) + "1" + &"}]".repeat(100_000);
+        assert_eq!(secrets.body("", &deep), literal(&deep));
         assert_eq!(secrets.url("/x?PHPSESSID=s9"), "/x?PHPSESSID={{secret_14}}");
         assert_eq!(secrets.names().len(), 14);
     }
