@@ -185,7 +185,7 @@ fn of_json(text: &str) -> Option<Vec<Range<usize>>> {
     Some(found)
 }
 
-/// Texts and numbers behind keys that name a secret, so many levels deep; texts without their quotes.
+/// Texts (without their quotes) and numbers behind keys that name a secret, so many levels deep.
 fn collect<'j>(
     value: &'j RawValue,
     (is_behind, levels): (bool, usize),
