@@ -258,6 +258,20 @@ fn an_archive_is_replayed_with_its_checks() {
     assert!(!shop.asked().iter().any(|line| line.contains("blocked")), "the browser did not ask");
 }
 
+/// Rounds that go on to their ends make the window longer, not the plan.
+#[test]
+fn a_counted_list_was_planned_at_its_rate() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let text = "[[step]]\nurl = '/'\nthink = '300ms'\n[[step]]\nurl = '/a'\n";
+    let path = scenario(folder.path(), &shop.base, text);
+    let told = measured(&drom(&[&path, "--rate", "100", "-n", "10", "--json"]));
+    assert_eq!(
+        (&told["open"]["planned"], &told["open"]["planned_rps"]),
+        (&10.into(), &100.0.into())
+    );
+    assert!(told["duration_s"].as_f64() > Some(0.3), "{told:#}");
+}
+
 #[test]
 fn what_cannot_be_run_is_refused_before_the_first_request() {
     let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));

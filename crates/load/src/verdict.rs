@@ -190,10 +190,21 @@ fn cause(account: &Account, steal_share: Option<f64>) -> Cause {
 fn lacks_connections(outcome: &Outcome, open: &OpenTally) -> bool {
     let planned = outcome.begun() + open.unsent;
     let waited = (open.queued + open.unsent) as f64 / planned.max(1) as f64;
+    if outcome.scene.is_some() {
+        return waited >= QUEUED_SHARE && is_mostly_thinking(outcome, open);
+    }
     let (fastest_ns, typical_ns) = (open.service.quantile_ns(0.0), open.service.quantile_ns(0.5));
     waited >= QUEUED_SHARE
         && typical_ns < SERVER_QUEUE_RATIO * fastest_ns
         && outcome.latency.quantile_ns(0.5) >= 2 * typical_ns
+}
+
+/// Of what a round takes from its user the server's part is the smaller one.
+fn is_mostly_thinking(outcome: &Outcome, open: &OpenTally) -> bool {
+    let rounds = outcome.begun().max(1) as f64;
+    let taken_s = outcome.accounted_time.as_secs_f64() / rounds;
+    let served_s = open.service.mean_ns() / 1e9 * outcome.sent as f64 / rounds;
+    served_s < taken_s / 2.0
 }
 
 fn evidence(verdict: &Verdict) -> String {
@@ -350,6 +361,16 @@ mod tests {
         assert_eq!(cause(&open(1_000, 1_100, 90)), Some(Cause::Connections));
         assert_eq!(cause(&open(1_000, 1_100, 40)), None, "few waited");
         assert_eq!(cause(&open(1_000, 9_000, 90)), None, "the server has a queue");
+        // Users who think for most of their rounds of 100 ms, however their answers differ.
+        let rounds = crate::scene::Rounds { begun: 100, ..Default::default() };
+        let scene = Some(crate::SceneTally { rounds, ..Default::default() });
+        let of_users = |accounted_s| Outcome {
+            scene: scene.clone(),
+            accounted_time: Duration::from_secs(accounted_s),
+            ..open(1_000, 9_000, 90)
+        };
+        assert_eq!(cause(&of_users(10)), Some(Cause::Connections));
+        assert_eq!(cause(&of_users(1)), None, "the server has the most of them");
     }
 
     #[test]

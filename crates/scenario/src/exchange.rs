@@ -111,7 +111,8 @@ impl Writer {
         }
         let names = self.secrets.names();
         if !names.is_empty() {
-            out.push_str("\n# Masked: put the real ones here.\n");
+            out.push_str("\n# Masked: put the real ones here, written as the requests have them ");
+            out.push_str("(%-encoded in a form).\n");
             out.push_str("[variables]\n");
             names.iter().for_each(|name| put(&mut out, format_args!("{name} = \"{MASKED}\"\n")));
         }

@@ -23,12 +23,13 @@ pub struct Secrets {
 }
 
 /// Parts of names of headers, parameters and JSON keys whose value is a secret.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "auth",
     "token",
     "secret",
     "password",
     "passwd",
+    "passphrase",
     "pwd",
     "session",
     "sessid",

@@ -14,6 +14,8 @@ use super::search::Ended;
 /// What a try must keep besides the conditions: what is planned is sent. A hundredth may be under
 /// way when the try ends.
 const UNSENT_SHARE_MAX: f64 = 0.01;
+/// Where no condition is about anything but times, so many may fail.
+const FAILED_SHARE_MAX: f64 = 0.01;
 /// A generator that was late, and makes so much of the latency, was the reason for it.
 const LAG_SHARE: f64 = 0.3;
 /// So many requests found no connection free, and the server needed no more time for one than at
@@ -41,11 +43,14 @@ pub fn judge(outcome: &Outcome, conditions: &[Threshold], quickest: Option<Durat
     let unsent_share = unsent_share(outcome);
     let growth = growth(&means_s(outcome), 1.0);
     let service_p50 = service_p50(outcome);
-    let keeps_up = unsent_share <= UNSENT_SHARE_MAX && growth.is_none();
+    let keeps_up =
+        unsent_share <= UNSENT_SHARE_MAX && growth.is_none() && !fails(outcome, conditions);
     // Nobody answers with an error because he was asked late.
     let is_slow = conditions.iter().zip(&judged).all(|(one, judged)| judged.met || is_time(one));
     let ended = if keeps_up && judged.iter().all(|one| one.met) {
         Ended::Held
+    } else if fails(outcome, conditions) {
+        Ended::Failed
     } else if is_limited(outcome) || is_slow && is_late(outcome) {
         Ended::Client
     } else if is_slow && is_short_of_connections(outcome, service_p50, quickest) {
@@ -54,6 +59,14 @@ pub fn judge(outcome: &Outcome, conditions: &[Threshold], quickest: Option<Durat
         Ended::Failed
     };
     Seen { ended, judged, unsent_share, growth, service_p50 }
+}
+
+/// What nobody has named a limit for: answers that are errors are no capacity.
+#[must_use]
+pub fn fails(outcome: &Outcome, conditions: &[Threshold]) -> bool {
+    let is_named = conditions.iter().any(|one| !is_time(one));
+    let ended = (outcome.ok + outcome.failed).max(1) as f64;
+    !is_named && outcome.failed as f64 / ended > FAILED_SHARE_MAX
 }
 
 /// By the client itself. Whether connections are short is seen better here: other tries tell how
@@ -205,6 +218,16 @@ mod tests {
         assert_eq!(ended(&erring, None), Ended::Failed);
         let unsent = with_open(outcome(10), |open| open.unsent = 20);
         assert_eq!(ended(&unsent, None), Ended::Failed, "2 % of what was planned");
+    }
+
+    #[test]
+    fn errors_are_no_capacity_where_only_times_are_limited() {
+        let refusing = Outcome { failed: 900, ok: 100, ..outcome(10) };
+        let quick = Threshold::parse("p99<50ms").expect("a threshold");
+        let any = Threshold::parse("failed<95%").expect("a threshold");
+        let ended = |conditions: &[Threshold]| judge(&refusing, conditions, None).ended;
+        assert_eq!(ended(std::slice::from_ref(&quick)), Ended::Failed);
+        assert_eq!(ended(&[quick, any]), Ended::Held);
     }
 
     #[test]

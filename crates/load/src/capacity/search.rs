@@ -123,6 +123,8 @@ const NEAR: f64 = 1.1;
 /// An interval of this width, on the logarithmic scale, ends the search, not before so many tries.
 const WIDTH_LN: f64 = 0.05;
 const FULL_MIN: usize = 8;
+/// So many full tries, and none that failed: no limit was seen.
+const FULL_HELD: usize = 3;
 /// Of the interval.
 const MASS: f64 = 0.95;
 /// By so much a queue may grow unseen: see `judge::growth`.
@@ -251,8 +253,12 @@ impl Search {
 
     /// Tries of full length.
     fn full(&self) -> usize {
+        self.full_tries().count()
+    }
+
+    fn full_tries(&self) -> impl Iterator<Item = &Tried> {
         let full = self.bounds.budget / FULL_PART;
-        self.tries.iter().filter(|tried| tried.duration >= full).count()
+        self.tries.iter().filter(move |tried| tried.duration >= full)
     }
 
     fn highest_held(&self) -> Option<f64> {
@@ -286,6 +292,14 @@ impl Search {
             return Some(Wall::Bound);
         }
         let Some(limit) = self.limit else { return Some(Wall::Time) };
+        // A short try that failed long ago, and no full one: the server may have warmed up since. A
+        // limit above every rate that was tried is one of the arithmetic.
+        let full: Vec<&Tried> = self.full_tries().collect();
+        let all_held = full.len() >= FULL_HELD && full.iter().all(|t| t.ended == Ended::Held);
+        let highest_rps = full.iter().map(|tried| tried.rate_rps).fold(0.0, f64::max);
+        if all_held || full.len() >= FULL_HELD && limit.at.exp() > highest_rps {
+            return Some(Wall::Time);
+        }
         let above = |ended| {
             let near = self.deciding().filter(|tried| tried.rate_rps.ln() >= limit.at);
             near.filter(|tried| tried.ended == ended).count()
@@ -296,7 +310,7 @@ impl Search {
     }
 
     fn at_least(&self, highest_rps: f64, wall: Wall) -> Capacity {
-        let limit = self.limit.filter(|_| wall != Wall::Bound);
+        let limit = self.limit.filter(|_| !matches!(wall, Wall::Bound | Wall::Time));
         let rate_rps = limit.map_or(f64::INFINITY, |limit| limit.at.exp()).min(highest_rps);
         let lower_rps = limit.map(|limit| (limit.lower - UNSEEN_LN).exp().min(rate_rps));
         Capacity {

@@ -298,3 +298,16 @@ proptest! {
         }
     }
 }
+
+/// Short tries failed before the server was warm; no full one did: that is no limit of its.
+#[test]
+fn what_failed_only_at_first_is_no_capacity() {
+    let (found, tries) = run(bounds(100.0), |next, spent| {
+        held(next.rate_rps < 50.0 || spent > Duration::from_secs(18))
+    });
+    assert!(tries.iter().any(|tried| tried.ended == Ended::Failed), "{tries:?}");
+    assert_eq!(found.verdict, Verdict::AtLeast(Wall::Time), "{found:?}");
+    let highest = tries.iter().filter(|tried| tried.ended == Ended::Held);
+    let highest_rps = highest.map(|tried| tried.rate_rps).fold(0.0, f64::max);
+    assert_eq!((found.rate_rps, found.upper_rps), (Some(highest_rps), None));
+}

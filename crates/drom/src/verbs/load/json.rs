@@ -219,7 +219,7 @@ fn open(plan: &Plan, outcome: &Outcome, tally: &OpenTally) -> Open {
         Some(Arrivals::Recorded(_)) => ("recorded", None),
         _ => ("constant", None),
     };
-    let seconds = outcome.duration.as_secs_f64();
+    let seconds = super::text::planned_s(plan, outcome);
     Open {
         arrivals,
         seed,

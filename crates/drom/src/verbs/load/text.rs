@@ -80,7 +80,7 @@ pub fn render(told: &Told<'_>, paint: Paint, width: Option<usize>) -> String {
         return lines.iter().map(|line| format!("{}\n", line.trim_end())).collect();
     }
     let blocks = [
-        rates(outcome, paint, width),
+        rates(plan, outcome, paint, width),
         scene(plan, outcome, paint, width),
         latencies(plan, outcome, paint, width),
         answers(outcome, paint),
@@ -178,7 +178,7 @@ fn figure(paint: Paint, title: &str, text: &str, width: Option<usize>) -> Vec<St
         return vec![row(paint, title, text)];
     };
     let (figure, words) = text.split_at(at);
-    let inner = width.map(|width| width.saturating_sub(FIGURE_COLUMNS));
+    let inner = width.map(|width| width.saturating_sub(FIGURE_COLUMNS + 1));
     let lines = broken(Paint::none(), "", words, inner).into_iter();
     let lines = lines.map(|line| line[TITLE_WIDTH..].to_owned()).enumerate();
     let whole = |(at, words): (usize, String)| match at {
@@ -285,14 +285,14 @@ fn nothing(outcome: &Outcome) -> bool {
     outcome.interrupted && outcome.duration.is_zero()
 }
 
-fn rates(outcome: &Outcome, paint: Paint, width: Option<usize>) -> Vec<String> {
+fn rates(plan: &Plan, outcome: &Outcome, paint: Paint, width: Option<usize>) -> Vec<String> {
     let rate = paint.bold(&format!("{:>10} answers/s", si_count(outcome.rate_rps())));
     let seconds = outcome.duration.as_secs_f64();
     let per_second = if seconds > 0.0 { outcome.bytes_read as f64 / seconds } else { 0.0 };
     let cpu = outcome.cpu_us_per_request();
     let mut lines = vec![row(paint, "Rate", &rate)];
     if let Some(open) = &outcome.open {
-        lines.extend(figure(paint, "Planned", &planned(outcome, open), width));
+        lines.extend(figure(paint, "Planned", &planned(plan, outcome, open), width));
     }
     lines.extend([
         row(
@@ -432,11 +432,17 @@ fn figures(latency: &Latency, columns: &[usize]) -> String {
     columns.iter().map(figure).collect()
 }
 
+/// The part of the window that has planned times: rounds that go on to their ends make it longer.
+pub fn planned_s(plan: &Plan, outcome: &Outcome) -> f64 {
+    let planned = plan.pace.as_ref().map_or(outcome.duration, Pace::duration);
+    outcome.duration.min(planned).as_secs_f64()
+}
+
 /// What an open loop wanted, and what did not come to it.
-fn planned(outcome: &Outcome, open: &OpenTally) -> String {
+fn planned(plan: &Plan, outcome: &Outcome, open: &OpenTally) -> String {
     let all = open.planned(outcome.begun());
     let what = if outcome.scene.is_some() { "rounds" } else { "requests" };
-    let seconds = outcome.duration.as_secs_f64();
+    let seconds = planned_s(plan, outcome);
     let rate = if seconds > 0.0 { all as f64 / seconds } else { 0.0 };
     let mut text = format!("{:>10} {what}/s", si_count(rate));
     if open.unsent > 0 {

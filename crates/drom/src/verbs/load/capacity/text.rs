@@ -124,6 +124,10 @@ fn why(row: &Row, conditions: &[Threshold]) -> Vec<String> {
         Ended::Failed => {}
     }
     let seen = &row.attempt.seen;
+    let is_about_times = conditions.iter().all(|condition| condition.unit().ends_with('s'));
+    if is_about_times && row.failed_share.is_some_and(|share| share > 0.01) {
+        why.push("over 1 % failed".to_owned());
+    }
     let missed = conditions.iter().zip(&seen.judged).filter(|(_, judged)| !judged.met);
     why.extend(missed.map(|(condition, judged)| match judged.value {
         Some(_) => format!("not {}", condition.expression),
@@ -150,6 +154,9 @@ fn words(told: &Told<'_>) -> Vec<String> {
         }
         Verdict::NoneHeld => none_held(told),
         Verdict::Unknown if told.rows.is_empty() => vec!["not known: nothing was tried".to_owned()],
+        Verdict::Unknown if told.found.broken.is_some() => {
+            vec!["not known: there was no server any more before a rate held".to_owned()]
+        }
         Verdict::Unknown => vec![
             "not known: the client was the limit in every try".to_owned(),
             "more connections (-c), threads (-t) or another machine may do it".to_owned(),
