@@ -19,6 +19,8 @@ pub enum Arrivals {
     Constant,
     /// Each at random, whatever the others do.
     Poisson { seed: u64 },
+    /// The same process where it brings exactly so many, behind the warm-up.
+    PoissonOf { seed: u64, requests: u64 },
     /// As they were once: nanoseconds from the start, in order. The stages say how long they take.
     Recorded(Arc<[u64]>),
 }
@@ -69,6 +71,7 @@ enum Steps {
     Even(f64),
     /// On average.
     Exponential(f64, Rng),
+    Counted(Counted),
     /// These, each so many places behind the last.
     Recorded(Arc<[u64]>, f64),
 }
@@ -81,8 +84,21 @@ impl Schedule {
         let (steps, next) = match arrivals {
             Arrivals::Constant => (Steps::Even(mean), f64::from(at)),
             Arrivals::Recorded(times) => (Steps::Recorded(Arc::clone(times), mean), f64::from(at)),
+            Arrivals::PoissonOf { seed, requests } => {
+                let whole: f64 = stages.iter().map(Stage::arrivals).sum();
+                let (each, more) = (requests / u64::from(threads), requests % u64::from(threads));
+                let mut counted = Counted {
+                    mean,
+                    rng: rng_of(*seed, at),
+                    from: (whole - *requests as f64).max(0.0),
+                    whole,
+                    left: each + u64::from(u64::from(at) < more),
+                };
+                let first = counted.behind(0.0);
+                (Steps::Counted(counted), first)
+            }
             Arrivals::Poisson { seed } => {
-                let mut rng = Rng::new(seed.wrapping_add(u64::from(at) << 32));
+                let mut rng = rng_of(*seed, at);
                 let first = exponential(&mut rng) * mean;
                 (Steps::Exponential(mean, rng), first)
             }
@@ -120,12 +136,50 @@ impl Iterator for Schedule {
 
     fn next(&mut self) -> Option<u64> {
         let time_ns = self.time_ns()?;
-        self.next += match &mut self.steps {
-            Steps::Even(step) | Steps::Recorded(_, step) => *step,
-            Steps::Exponential(mean, rng) => exponential(rng) * *mean,
+        self.next = match &mut self.steps {
+            Steps::Even(step) | Steps::Recorded(_, step) => self.next + *step,
+            Steps::Exponential(mean, rng) => self.next + exponential(rng) * *mean,
+            Steps::Counted(counted) => counted.behind(self.next),
         };
         Some(time_ns)
     }
+}
+
+/// Arrivals of a Poisson process of which the number is known lie like so many uniform ones, sorted
+/// (S. Ross, Stochastic Processes, theorem 2.3.1). The least of n uniform numbers in (x, end) is
+/// `end - (end - x) u^(1/n)`: one after the other they need no memory. Threads share the number.
+#[derive(Clone, Debug)]
+struct Counted {
+    mean: f64,
+    rng: Rng,
+    /// Where the warm-up ends, whose arrivals nobody counts.
+    from: f64,
+    whole: f64,
+    left: u64,
+}
+
+impl Counted {
+    /// The arrival behind this one; without end when there is none.
+    fn behind(&mut self, at: f64) -> f64 {
+        if at < self.from {
+            let next = at + exponential(&mut self.rng) * self.mean;
+            if next < self.from {
+                return next;
+            }
+        }
+        if self.left == 0 {
+            return f64::INFINITY;
+        }
+        let rest = self.whole - at.max(self.from);
+        let least = rest * (1.0 - self.rng.unit()).powf(1.0 / self.left as f64);
+        self.left -= 1;
+        self.whole - least
+    }
+}
+
+/// Of thread `at`.
+fn rng_of(seed: u64, at: u32) -> Rng {
+    Rng::new(seed.wrapping_add(u64::from(at) << 32))
 }
 
 /// With mean 1: minus the logarithm of a number in (0, 1].
@@ -257,6 +311,30 @@ mod tests {
                     prop_assert!(times.is_sorted());
                     prop_assert!(times.last().is_none_or(|&last| last <= end_ns));
                 }
+            }
+        }
+    }
+
+    /// Exactly so many behind the warm-up, whatever the threads, and as evenly spread as uniform
+    /// ones: a part that is short of its share by five standard deviations would be a fault.
+    #[test]
+    fn a_counted_poisson_process_brings_exactly_so_many() {
+        let warmup = Stage::steady(Duration::from_millis(500), 100.0);
+        for (requests, threads) in [(1, 1), (7, 3), (2_000, 1), (2_000, 4)] {
+            let window = Stage::steady(Duration::from_secs_f64(requests as f64 / 100.0), 100.0);
+            for seed in 0..20 {
+                let arrivals = Arrivals::PoissonOf { seed, requests };
+                let plain = whole(arrivals.clone(), &[window], threads);
+                assert_eq!(plain.len() as u64, requests, "{seed}");
+                assert!(plain.iter().all(|at_ns| *at_ns < to_ns(window.duration)));
+                let half = to_ns(window.duration) / 2;
+                let first = plain.iter().filter(|at_ns| **at_ns < half).count() as f64;
+                let sd = (requests as f64).sqrt() / 2.0;
+                assert!((first - requests as f64 / 2.0).abs() <= 5.0 * sd, "{seed} {first}");
+                let warm = whole(arrivals, &[warmup, window], threads);
+                let behind = warm.iter().filter(|at_ns| **at_ns >= to_ns(warmup.duration));
+                assert_eq!(behind.count() as u64, requests, "{seed}");
+                assert!((20..90).contains(&(warm.len() as u64 - requests)), "{seed}");
             }
         }
     }

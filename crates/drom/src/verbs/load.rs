@@ -92,7 +92,7 @@ pub struct Args {
     /// Measure this machine's ceiling against a built-in server that does nothing
     #[arg(long, conflicts_with_all = NOT_OF_A_SELF_TEST, help_heading = LOAD)]
     self_test: bool,
-    /// How requests of a rate lie in time; with -n random ones are as many on average
+    /// How requests of a rate lie in time
     #[arg(long, value_enum, default_value = "constant", value_name = "HOW", help_heading = OPEN)]
     arrivals: pace::Spread,
     /// For the random arrivals of an earlier run once more

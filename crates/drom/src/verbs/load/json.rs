@@ -215,7 +215,9 @@ fn phases(plan: &Plan, outcome: &Outcome) -> Phases {
 fn open(plan: &Plan, outcome: &Outcome, tally: &OpenTally) -> Open {
     let planned = tally.planned(outcome.begun());
     let (arrivals, seed) = match plan.pace.as_ref().map(|pace| &pace.arrivals) {
-        Some(Arrivals::Poisson { seed }) => ("poisson", Some(*seed)),
+        Some(Arrivals::Poisson { seed } | Arrivals::PoissonOf { seed, .. }) => {
+            ("poisson", Some(*seed))
+        }
         Some(Arrivals::Recorded(_)) => ("recorded", None),
         _ => ("constant", None),
     };

@@ -37,9 +37,10 @@ impl Written<'_> {
             }
             (Some(rps), None) => vec![Stage::steady(self.duration, rps)],
         };
-        let arrivals = match self.spread {
-            Spread::Constant => Arrivals::Constant,
-            Spread::Poisson => Arrivals::Poisson { seed: self.seed },
+        let arrivals = match (self.spread, self.requests) {
+            (Spread::Constant, _) => Arrivals::Constant,
+            (Spread::Poisson, None) => Arrivals::Poisson { seed: self.seed },
+            (Spread::Poisson, Some(requests)) => Arrivals::PoissonOf { seed: self.seed, requests },
         };
         Some(Pace { arrivals, stages })
     }

@@ -272,7 +272,9 @@ fn arrivals(pace: &Pace) -> String {
     let stages: Vec<String> = stages.collect();
     let how = match &pace.arrivals {
         Arrivals::Constant => "constant".to_owned(),
-        Arrivals::Poisson { seed } => format!("Poisson, seed {seed}"),
+        Arrivals::Poisson { seed } | Arrivals::PoissonOf { seed, .. } => {
+            format!("Poisson, seed {seed}")
+        }
         Arrivals::Recorded(times) => {
             return format!("{} recorded, {} on average", count(times.len() as u64), stages[0]);
         }
