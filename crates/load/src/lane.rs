@@ -155,6 +155,7 @@ impl<'a, W: World> Lane<'a, W> {
     /// When the next request was to begin, if one can begin now.
     #[inline]
     fn take_turn(&mut self, connection: &Connection<W::Stream>) -> Option<u64> {
+        let is_untouched = self.is_untouched(connection);
         let Some(open) = &mut self.open else {
             if self.left == Some(0) {
                 return None;
@@ -168,7 +169,6 @@ impl<'a, W: World> Lane<'a, W> {
         let is_between = !self.measuring && self.now_ns >= self.window_ns;
         let is_usable = connection.phase == Phase::Open || !self.plan.keepalive;
         // Where others were free before, one of them takes what is due: it waited for none.
-        let is_untouched = !self.plan.keepalive && connection.connect_ns == 0;
         let may_take = is_usable && !is_between && !is_untouched && !open.has_free();
         let due = if may_take { open.take_due(self.now_ns) } else { None };
         self.tally.open.queued += u64::from(due.is_some());
@@ -217,16 +217,19 @@ impl<'a, W: World> Lane<'a, W> {
         }
     }
 
+    /// A place that needs no connection yet was free all the time, however late the thread is.
+    fn is_untouched(&self, connection: &Connection<W::Stream>) -> bool {
+        !self.plan.keepalive && connection.connect_ns == 0
+    }
+
     /// The connection's free places wait for what is due.
     fn offer(&mut self, connection: &mut Connection<W::Stream>) {
         if self.users.is_some() {
             return;
         }
         let places = self.places(connection);
+        let since_ns = if self.is_untouched(connection) { 0 } else { self.now_ns };
         let Some(open) = &mut self.open else { return };
-        // A place that needs no connection yet was free all the time, however late the thread is.
-        let is_untouched = !self.plan.keepalive && connection.connect_ns == 0;
-        let since_ns = if is_untouched { 0 } else { self.now_ns };
         for _ in connection.flights.len() + connection.waiting..places {
             open.rest(connection.token, since_ns);
             connection.waiting += 1;

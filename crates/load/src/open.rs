@@ -183,10 +183,12 @@ impl Open {
         while self.schedule.next_if(is_due).is_some() {
             unsent += 1;
         }
-        let planned = self.whole.clone().take_while(is_due).count() as u64;
         let (opened_ns, begun) = self.window;
-        let is_before = |at_ns: &u64| is_due(at_ns) && start_ns + at_ns < opened_ns;
-        let before = self.whole.clone().take_while(is_before).count() as u64;
+        let (mut planned, mut before) = (0, 0);
+        for at_ns in self.whole.clone().take_while(is_due) {
+            planned += 1;
+            before += u64::from(start_ns + at_ns < opened_ns);
+        }
         let carried = before.saturating_sub(begun);
         Settled { planned, begun: self.begun, unsent, carried }
     }

@@ -223,6 +223,18 @@ impl Outcome {
         self.scene.as_ref().map_or(self.sent, |tally| tally.rounds.begun)
     }
 
+    /// Of those begun; without users each is one request.
+    #[must_use]
+    pub fn requests_a_round(&self) -> f64 {
+        ratio(self.sent as f64, self.begun() as f64)
+    }
+
+    /// Seconds of a place on the connections that each of those begun took, pauses included.
+    #[must_use]
+    pub fn place_s_a_round(&self) -> f64 {
+        ratio(self.accounted_time.as_secs_f64(), self.begun() as f64)
+    }
+
     /// Requests of users that could not be written: a value was missing, or would have broken them.
     #[must_use]
     pub fn unwritten(&self) -> u64 {

@@ -201,10 +201,8 @@ fn lacks_connections(outcome: &Outcome, open: &OpenTally) -> bool {
 
 /// Of what a round takes from its user the server's part is the smaller one.
 fn is_mostly_thinking(outcome: &Outcome, open: &OpenTally) -> bool {
-    let rounds = outcome.begun().max(1) as f64;
-    let taken_s = outcome.accounted_time.as_secs_f64() / rounds;
-    let served_s = open.service.mean_ns() / 1e9 * outcome.sent as f64 / rounds;
-    served_s < taken_s / 2.0
+    let served_s = open.service.mean_ns() / 1e9 * outcome.requests_a_round();
+    served_s < outcome.place_s_a_round() / 2.0
 }
 
 fn evidence(verdict: &Verdict) -> String {

@@ -216,7 +216,6 @@ fn server(head: &[u8]) -> String {
     word.unwrap_or_default().chars().take_while(|c| !c.is_control()).collect()
 }
 
-/// The first answer's that came at all.
 #[cfg(test)]
 #[path = "figures_tests.rs"]
 mod tests;

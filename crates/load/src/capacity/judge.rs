@@ -30,6 +30,8 @@ pub struct Seen {
     /// Of each condition, in their order.
     pub judged: Vec<Judged>,
     pub unsent_share: f64,
+    /// More answers were errors than may be where no condition is about them.
+    pub fails: bool,
     /// Seconds that latency rose by in each second, where it rose all the time.
     pub growth: Option<f64>,
     /// Of answers, from the write.
@@ -43,13 +45,13 @@ pub fn judge(outcome: &Outcome, conditions: &[Threshold], quickest: Option<Durat
     let unsent_share = unsent_share(outcome);
     let growth = growth(&means_s(outcome), 1.0);
     let service_p50 = service_p50(outcome);
-    let keeps_up =
-        unsent_share <= UNSENT_SHARE_MAX && growth.is_none() && !fails(outcome, conditions);
+    let fails = fails(outcome, conditions);
+    let keeps_up = unsent_share <= UNSENT_SHARE_MAX && growth.is_none() && !fails;
     // Nobody answers with an error because he was asked late.
     let is_slow = conditions.iter().zip(&judged).all(|(one, judged)| judged.met || is_time(one));
     let ended = if keeps_up && judged.iter().all(|one| one.met) {
         Ended::Held
-    } else if fails(outcome, conditions) {
+    } else if fails {
         Ended::Failed
     } else if is_limited(outcome) || is_slow && is_late(outcome) {
         Ended::Client
@@ -58,12 +60,11 @@ pub fn judge(outcome: &Outcome, conditions: &[Threshold], quickest: Option<Durat
     } else {
         Ended::Failed
     };
-    Seen { ended, judged, unsent_share, growth, service_p50 }
+    Seen { ended, judged, unsent_share, fails, growth, service_p50 }
 }
 
 /// What nobody has named a limit for: answers that are errors are no capacity.
-#[must_use]
-pub fn fails(outcome: &Outcome, conditions: &[Threshold]) -> bool {
+fn fails(outcome: &Outcome, conditions: &[Threshold]) -> bool {
     let is_named = conditions.iter().any(|one| !is_time(one));
     let ended = (outcome.ok + outcome.failed).max(1) as f64;
     !is_named && outcome.failed as f64 / ended > FAILED_SHARE_MAX
@@ -167,10 +168,8 @@ fn is_short_of_connections(
 /// What the server takes longer for a round than at its quickest is little of what a round takes
 /// from a place: where users think for most of it, a slower answer costs them nothing.
 fn is_as_quick(outcome: &Outcome, now: Duration, quickest: Duration) -> bool {
-    let rounds = outcome.begun().max(1) as f64;
-    let taken_s = (outcome.accounted_time.as_secs_f64() / rounds).max(now.as_secs_f64());
-    let requests = outcome.sent as f64 / rounds;
-    let more_s = now.saturating_sub(quickest).as_secs_f64() * requests;
+    let taken_s = outcome.place_s_a_round().max(now.as_secs_f64());
+    let more_s = now.saturating_sub(quickest).as_secs_f64() * outcome.requests_a_round();
     more_s <= (AS_QUICK - 1.0) * (taken_s - more_s)
 }
 

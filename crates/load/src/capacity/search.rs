@@ -295,9 +295,9 @@ impl Search {
         // A short try that failed long ago, and no full one: the server may have warmed up since. A
         // limit above every rate that was tried is one of the arithmetic.
         let full: Vec<&Tried> = self.full_tries().collect();
-        let all_held = full.len() >= FULL_HELD && full.iter().all(|t| t.ended == Ended::Held);
-        let highest_rps = full.iter().map(|tried| tried.rate_rps).fold(0.0, f64::max);
-        if all_held || full.len() >= FULL_HELD && limit.at.exp() > highest_rps {
+        let all_held = full.iter().all(|tried| tried.ended == Ended::Held);
+        let is_above_all = full.iter().all(|tried| tried.rate_rps < limit.at.exp());
+        if full.len() >= FULL_HELD && (all_held || is_above_all) {
             return Some(Wall::Time);
         }
         let above = |ended| {

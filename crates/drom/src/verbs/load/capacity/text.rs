@@ -124,8 +124,7 @@ fn why(row: &Row, conditions: &[Threshold]) -> Vec<String> {
         Ended::Failed => {}
     }
     let seen = &row.attempt.seen;
-    let is_about_times = conditions.iter().all(|condition| condition.unit().ends_with('s'));
-    if is_about_times && row.failed_share.is_some_and(|share| share > 0.01) {
+    if seen.fails {
         why.push("over 1 % failed".to_owned());
     }
     let missed = conditions.iter().zip(&seen.judged).filter(|(_, judged)| !judged.met);
