@@ -158,3 +158,25 @@ fn a_test_that_asks_nothing_or_not_everything_does_not_pass() {
     assert_eq!(unwritable.status.code(), Some(2), "{unwritable:?}");
     assert!(said(&unwritable).contains("cannot write /no/such/folder/x.xml"));
 }
+
+#[test]
+fn a_test_that_cannot_begin_leaves_no_file_and_one_that_ends_early_says_so() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let report = folder.path().join("report.xml");
+    let report_name = report.to_str().expect("text");
+    let path = scenario(folder.path(), &shop.base, "[[step]]\nurl = '/'\n");
+    let mistyped = check(&[&path, "--junit", report_name, "--var", "bsae=http://h"]);
+    assert_eq!(mistyped.status.code(), Some(2), "{mistyped:?}");
+    assert!(said(&mistyped).contains("nothing in it is {{bsae}}"), "{}", said(&mistyped));
+    assert!(!report.exists());
+    fs::write(folder.path().join("rows.csv"), "id\n1\n2\n").expect("written");
+    let steps = "[feeder.rows]\nfile = 'rows.csv'\nonce = true\n[[step]]\nurl = '/?{{id}}'\n\
+                 check = { status = 403 }\n";
+    let path = scenario(folder.path(), &shop.base, steps);
+    let output = check(&[&path, "--times", "5"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let wanted = "2 of 5 rounds: then the rows of rows were all taken (`once`)";
+    assert!(said(&output).contains(wanted), "{}", said(&output));
+    assert!(said(&check(&[&path, "--times", "2"])).is_empty());
+}

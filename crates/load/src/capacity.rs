@@ -61,6 +61,8 @@ pub struct Found {
     pub closed_rps: Option<f64>,
     pub took: Duration,
     pub interrupted: bool,
+    /// For how long nothing had been answered when it was stopped, where it was over a second.
+    pub silent: Option<Duration>,
     /// Why it ended early: the server went away, say.
     pub broken: Option<Error>,
 }
@@ -75,6 +77,8 @@ const AT_REST_MORE: Duration = Duration::from_millis(1);
 /// Longest wait for that, as a part of the time, and the pause between two looks.
 const REST_PART: u32 = 12;
 const REST_STEP: Duration = Duration::from_millis(50);
+/// Shorter silence is not worth a word: a stop ends the look that would have had an answer.
+const SILENT: Duration = Duration::from_secs(1);
 
 /// Searches until enough is known, the time is over, or `stop` is set; `tell` hears of each try. An
 /// error is one from before the first try.
@@ -85,7 +89,7 @@ pub fn find(
 ) -> Result<Found, Error> {
     let began_ns = monotonic_ns();
     let mut server =
-        Server { asked, stop, at_rest: None, quickest: None, is_silent: false, told_ns: began_ns };
+        Server { asked, stop, at_rest: None, quickest: None, silent_ns: None, told_ns: began_ns };
     server.at_rest = server.rest_p50()?;
     let closed_rps = server.closed_loop()?;
     server.come_to_rest()?;
@@ -102,7 +106,8 @@ pub fn find(
         search.lose_server();
     }
     let (took, interrupted) = (since(began_ns), stop.load(Relaxed));
-    Ok(Found { capacity: search.found(), closed_rps, took, interrupted, broken })
+    let silent = server.silent_ns.map(since).filter(|silent| interrupted && *silent > SILENT);
+    Ok(Found { capacity: search.found(), closed_rps, took, interrupted, silent, broken })
 }
 
 /// The server under search.
@@ -113,8 +118,8 @@ struct Server<'a> {
     at_rest: Option<Duration>,
     /// The shortest median service time of the tries that held.
     quickest: Option<Duration>,
-    /// Not even a single request was answered when it was last looked for rest.
-    is_silent: bool,
+    /// Since when not even a single request is answered; what looks for rest sees it.
+    silent_ns: Option<u64>,
     /// Until when the search has been told what was spent.
     told_ns: u64,
 }
@@ -137,7 +142,7 @@ impl Server<'_> {
             let Some((attempt, outcome)) = self.attempt(next, number)? else { break };
             search.take(attempt.tried);
             tell(&attempt, &outcome);
-            if self.is_silent && !self.stop.load(Relaxed) {
+            if self.silent_ns.is_some() && !self.stop.load(Relaxed) {
                 return Err(Error::Silent {
                     address: self.asked.plan.target.address.clone(),
                     rate_rps: attempt.tried.rate_rps,
@@ -166,7 +171,9 @@ impl Server<'_> {
         if let Some(now) = seen.service_p50.filter(|_| held) {
             self.quickest = Some(self.quickest.map_or(now, |quickest| quickest.min(now)));
         }
-        self.is_silent &= !held;
+        if held {
+            self.silent_ns = None;
+        }
         // What held leaves no queue behind.
         let came_to_rest = held || self.come_to_rest()?;
         let tried = Tried { rate_rps, duration, took: self.lap(), ended: seen.ended };
@@ -191,8 +198,12 @@ impl Server<'_> {
     fn come_to_rest(&mut self) -> Result<bool, Error> {
         let began_ns = monotonic_ns();
         while !self.stop.load(Relaxed) {
+            let looked_ns = monotonic_ns();
             let now = self.rest_p50()?;
-            self.is_silent = now.is_none();
+            self.silent_ns = match now {
+                Some(_) => None,
+                None => self.silent_ns.or(Some(looked_ns)),
+            };
             let is_quick = |rest| now.is_some_and(|now| now <= AT_REST * rest + AT_REST_MORE);
             if self.at_rest.is_none_or(is_quick) {
                 self.at_rest = self.at_rest.into_iter().chain(now).min();

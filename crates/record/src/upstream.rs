@@ -50,8 +50,10 @@ impl Upstream {
         let Some(security) = &self.security else {
             return Side::new(socket, None).map_err(|error| error.to_string());
         };
-        self.secured(socket, security)
-            .map_err(|error| format!("no TLS with {}: {error}", self.address))
+        self.secured(socket, security).map_err(|error| {
+            let (address, reason) = (Address::Tcp(self.address), error.to_string());
+            drom_load::Error::Handshake { address, reason }.to_string()
+        })
     }
 
     fn secured(&self, mut socket: TcpStream, security: &Security) -> io::Result<Side> {

@@ -61,6 +61,8 @@ pub struct PageSecond {
 pub enum Tone {
     Good,
     Warning,
+    /// Nobody can tell.
+    Unknown,
     Bad,
 }
 
@@ -92,7 +94,7 @@ fn verdicts(page: &LoadPage) -> String {
     let say = |(tone, words): &(Tone, String)| {
         let class = match tone {
             Tone::Good => "is-faster",
-            Tone::Warning => "is-open",
+            Tone::Warning | Tone::Unknown => "is-open",
             Tone::Bad => "is-slower",
         };
         format!("<span class=\"say {class}\">{}</span>", escape(words))
@@ -359,6 +361,7 @@ fn checks(page: &LoadPage) -> String {
         let (class, word) = match tone {
             Tone::Good => ("is-met", "ok"),
             Tone::Warning => ("is-warned", "warning"),
+            Tone::Unknown => ("is-warned", "not known"),
             Tone::Bad => ("is-missed", "failed"),
         };
         let evidence = escape(evidence);

@@ -1,11 +1,11 @@
 //! HTTP archives (HAR 1.2), as browsers save them: JSON in, exchanges out. Takes what it needs and
 //! forgives the rest, because every browser writes them a little differently.
 
-use std::path::Path;
+use std::{fmt::Write as _, path::Path};
 
 use serde_json::Value;
 
-use crate::{cookie_date, error::Error, exchange::Exchange};
+use crate::{cookie_date, error::Error, exchange::Exchange, secrets};
 
 /// # Errors
 /// What is no archive, with the line of JSON that is broken; or the entry that is.
@@ -66,6 +66,9 @@ fn body(data: &Value) -> Vec<u8> {
         return text.as_bytes().to_vec();
     }
     let mut out = Vec::new();
+    if let Some(boundary) = secrets::boundary(data["mimeType"].as_str().unwrap_or_default()) {
+        return parts(data, &boundary);
+    }
     for (name, value) in fields(&data["params"]) {
         if !out.is_empty() {
             out.push(b'&');
@@ -75,6 +78,31 @@ fn body(data: &Value) -> Vec<u8> {
         crate::escape::Escape::Url.put(value.as_bytes(), &mut out);
     }
     out
+}
+
+/// A form with files (RFC 7578), of which browsers do not always keep the contents.
+fn parts(data: &Value, boundary: &str) -> Vec<u8> {
+    let mut out = String::new();
+    let mut put = |text: std::fmt::Arguments<'_>| {
+        out.write_fmt(text).expect("writing to memory cannot fail");
+    };
+    let params = data["params"].as_array().into_iter().flatten();
+    for param in params {
+        let text = |key: &str| param[key].as_str().map(|text| text.replace('"', "%22"));
+        let Some(name) = text("name") else { continue };
+        put(format_args!("{boundary}\r\nContent-Disposition: form-data; name=\"{name}\""));
+        if let Some(file) = text("fileName") {
+            put(format_args!("; filename=\"{file}\""));
+        }
+        if let Some(kind) = text("contentType") {
+            put(format_args!("\r\nContent-Type: {kind}"));
+        }
+        put(format_args!("\r\n\r\n{}\r\n", param["value"].as_str().unwrap_or_default()));
+    }
+    if !out.is_empty() {
+        out += &format!("{boundary}--\r\n");
+    }
+    out.into_bytes()
 }
 
 /// ISO 8601 as RFC 3339 writes it; nanoseconds since 1970.
@@ -144,6 +172,23 @@ mod tests {
         let file = |_: &Path| Err(io::ErrorKind::NotFound.into());
         let scenario = Scenario::parse(&text, Path::new("a"), &[], &file).expect("it can be read");
         assert_eq!(scenario.steps().len(), 2);
+    }
+
+    #[test]
+    fn a_form_with_files_is_put_together_from_its_fields() {
+        let data = serde_json::json!({
+            "mimeType": "multipart/form-data; boundary=B",
+            "params": [
+                {"name": "who \"x\"", "value": "\"ann\""},
+                {"name": "f", "fileName": "a.txt", "contentType": "text/plain", "value": "hello"},
+            ],
+        });
+        let wanted = "--B\r\nContent-Disposition: form-data; name=\"who %22x%22\"\r\n\r\n\
+                      \"ann\"\r\n--B\r\nContent-Disposition: form-data; name=\"f\"; \
+                      filename=\"a.txt\"\r\nContent-Type: text/plain\r\n\r\nhello\r\n--B--\r\n";
+        assert_eq!(String::from_utf8_lossy(&body(&data)), wanted);
+        let none = serde_json::json!({"mimeType": "multipart/form-data; boundary=B"});
+        assert!(body(&none).is_empty());
     }
 
     #[test]

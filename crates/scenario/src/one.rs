@@ -40,12 +40,7 @@ impl Scenario {
     /// A value that nothing gives, a URL that is none, or what is wrong with the file.
     pub fn of_request(written: &Written<'_>, set: &[(String, String)]) -> Result<Self, Error> {
         let read = |path: &Path| fs::read(path);
-        let text = written.text();
-        if let Some((name, _)) = set.iter().find(|(name, _)| !is_named(&text, name)) {
-            let reason = format!("nothing in it is {{{{{name}}}}}, which is given a value");
-            return Err(Error::of_file(Path::new(NAME), reason));
-        }
-        let made = Self::parse(&text, Path::new(NAME), set, &read);
+        let made = Self::parse(&written.text(), Path::new(NAME), set, &read);
         Ok(Self { is_list: true, ..made.map_err(without_line)? })
     }
 }
@@ -74,12 +69,6 @@ impl Written<'_> {
         }
         text + &table("headers", self.headers) + &table("form", self.form)
     }
-}
-
-/// A value is the name alone, or the name and how it is written: `{{name|url}}`.
-fn is_named(text: &str, name: &str) -> bool {
-    let values = text.split("{{").skip(1).filter_map(|rest| rest.split_once("}}"));
-    values.into_iter().any(|(value, _)| value.split('|').next().is_some_and(|n| n.trim() == name))
 }
 
 fn table(name: &str, pairs: &[(String, String)]) -> String {

@@ -75,44 +75,27 @@ impl Secrets {
         if is_secret(name) {
             return self.mask(value);
         }
-        match (name.eq_ignore_ascii_case("referer"), value.contains('?')) {
-            (true, true) => self.url(value),
-            _ => literal(value),
+        match name.eq_ignore_ascii_case("referer") {
+            true => self.url(value),
+            false => literal(value),
         }
     }
 
-    /// Secrets in a query, and a password in front of a host.
+    /// In its path (`;jsessionid=`) and in its query.
     pub fn url(&mut self, url: &str) -> String {
-        match url.split_once('?') {
-            Some((path, query)) if self.is_on => {
-                format!("{}?{}", literal(path), self.parameters(query))
-            }
-            _ => literal(url),
-        }
+        let found = if self.is_on { of_url(url.as_bytes()) } else { Vec::new() };
+        self.replaced(url, &found)
     }
 
-    /// Of a form or a JSON document.
+    /// Of a form or JSON.
     pub fn body(&mut self, content_type: &str, body: &str) -> String {
-        if !self.is_on {
-            return literal(body);
-        }
-        let found = match boundary(content_type) {
-            Some(boundary) => of_parts(body.as_bytes(), &boundary),
-            None => of_json(body).unwrap_or_default(),
-        };
-        if !found.is_empty() {
-            return self.replaced(body, &found);
-        }
-        match body.contains('=') && !body.contains(['\n', '<', '{']) {
-            true => self.parameters(body),
-            false => literal(body),
-        }
+        let found = if self.is_on { of_body(content_type, body.as_bytes()) } else { Vec::new() };
+        self.replaced(body, &found)
     }
 
-    /// Of a form with files: bytes have no place for a variable, so that a word stands there.
+    /// Of a body that is no text: bytes have no place for a variable, so that a word stands there.
     pub fn bytes<'b>(&self, content_type: &str, body: &'b [u8]) -> Cow<'b, [u8]> {
-        let boundary = boundary(content_type).filter(|_| self.is_on);
-        let found = boundary.map_or_else(Vec::new, |boundary| of_parts(body, &boundary));
+        let found = if self.is_on { of_body(content_type, body) } else { Vec::new() };
         if found.is_empty() {
             return Cow::Borrowed(body);
         }
@@ -124,17 +107,6 @@ impl Secrets {
         }
         out.extend_from_slice(&body[from..]);
         Cow::Owned(out)
-    }
-
-    /// `name=value` between `&`.
-    fn parameters(&mut self, text: &str) -> String {
-        let part = |part: &str| match part.split_once('=') {
-            Some((name, value)) if is_secret(name) && !value.is_empty() => {
-                format!("{}={}", literal(name), self.mask(value))
-            }
-            _ => literal(part),
-        };
-        text.split('&').map(part).collect::<Vec<_>>().join("&")
     }
 
     /// Cookies: every value is one.
@@ -174,15 +146,67 @@ fn is_secret(name: &str) -> bool {
     NAMES.iter().any(|part| name.contains(part)) || WHOLE_NAMES.contains(&&*name)
 }
 
-/// Where secrets stand in a JSON document, in their order; `None` when it is none.
+/// Where secrets stand in a URL, in their order.
+fn of_url(url: &[u8]) -> Vec<Range<usize>> {
+    let (path_end, query) = match memchr::memchr(b'?', url) {
+        Some(at) => (at, at + 1),
+        None => (url.len(), url.len()),
+    };
+    let mut found = of_pairs(url, 0..path_end, b";/");
+    found.extend(of_pairs(url, query..url.len(), b"&;"));
+    found
+}
+
+fn of_body(content_type: &str, body: &[u8]) -> Vec<Range<usize>> {
+    if let Some(boundary) = boundary(content_type) {
+        return of_parts(body, &boundary);
+    }
+    let json = std::str::from_utf8(body).ok().and_then(of_json);
+    match json {
+        Some(found) => found,
+        None if body.iter().any(|byte| b"\n<{".contains(byte)) => Vec::new(),
+        None => of_pairs(body, 0..body.len(), b"&"),
+    }
+}
+
+/// `name=value` in this part of it, between these.
+fn of_pairs(text: &[u8], part: Range<usize>, between: &[u8]) -> Vec<Range<usize>> {
+    let mut start = part.start;
+    let pair = |pair: &[u8]| {
+        let (from, to) = (start, start + pair.len());
+        start = to + 1;
+        let name = memchr::memchr(b'=', pair)?;
+        let is_meant = is_secret(&decoded(&pair[..name])) && name + 1 < pair.len();
+        is_meant.then_some(from + name + 1..to)
+    };
+    text[part].split(|byte| between.contains(byte)).filter_map(pair).collect()
+}
+
+/// A name in a form or a query without its `%77`.
+fn decoded(name: &[u8]) -> String {
+    let hex = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
+    let (mut out, mut at) = (Vec::with_capacity(name.len()), 0);
+    while at < name.len() {
+        let digits = name.get(at + 1..at + 3).filter(|_| name[at] == b'%');
+        let byte = digits.and_then(hex);
+        out.push(byte.unwrap_or(name[at]));
+        at += if byte.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Where secrets stand in JSON (a document, or one a line), in their order; `None` when it is none.
 fn of_json(text: &str) -> Option<Vec<Range<usize>>> {
-    let whole = serde_json::from_str::<&RawValue>(text).ok()?;
+    let json = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let values = serde_json::Deserializer::from_str(json).into_iter::<&RawValue>();
     let mut found = Vec::new();
-    collect(whole, (false, DEPTH_MAX), &mut |secret| {
-        // The same memory: what was parsed borrows from `text`.
-        let start = secret.as_ptr() as usize - text.as_ptr() as usize;
-        found.push(start..start + secret.len());
-    });
+    for value in values {
+        collect(value.ok()?, (false, DEPTH_MAX), &mut |secret| {
+            // The same memory: what was parsed borrows from `text`.
+            let start = secret.as_ptr() as usize - text.as_ptr() as usize;
+            found.push(start..start + secret.len());
+        });
+    }
     Some(found)
 }
 
@@ -240,7 +264,7 @@ impl<'j> Visitor<'j> for InOrder {
 }
 
 /// What is between the parts of a form with files (RFC 7578).
-fn boundary(content_type: &str) -> Option<String> {
+pub fn boundary(content_type: &str) -> Option<String> {
     let (kind, parameters) = content_type.split_once(';')?;
     let is_form = kind.trim().eq_ignore_ascii_case("multipart/form-data");
     let given = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
@@ -249,20 +273,25 @@ fn boundary(content_type: &str) -> Option<String> {
     (is_form && !value.is_empty()).then(|| format!("--{value}"))
 }
 
-/// Where the contents of fields stand whose names name a secret.
+/// Where the contents of fields stand whose names name a secret, and secrets in JSON parts.
 fn of_parts(body: &[u8], boundary: &str) -> Vec<Range<usize>> {
     let mut marks: Vec<usize> = memchr::memmem::find_iter(body, boundary.as_bytes()).collect();
     marks.push(body.len());
-    let secret = |part: &[usize]| {
+    let secrets = |part: &[usize]| {
         let (start, end) = (part[0] + boundary.len(), part[1]);
         let part = body.get(start..end)?;
         let head = memchr::memmem::find(part, b"\r\n\r\n")?;
         let name = field_name(&String::from_utf8_lossy(&part[..head]))?;
         let content = part[head + 4..].strip_suffix(b"\r\n").unwrap_or(&part[head + 4..]);
-        let (from, to) = (start + head + 4, start + head + 4 + content.len());
-        (is_secret(&name) && from < to).then_some(from..to)
+        let start = start + head + 4;
+        let whole = Some(0..content.len()).filter(|whole| !whole.is_empty());
+        let found = match is_secret(&name) {
+            true => Vec::from_iter(whole),
+            false => of_json(std::str::from_utf8(content).ok()?)?,
+        };
+        Some(found.into_iter().map(move |at| start + at.start..start + at.end))
     };
-    marks.windows(2).filter_map(secret).collect()
+    marks.windows(2).filter_map(secrets).flatten().collect()
 }
 
 /// Of `Content-Disposition: form-data; name="pass"`; a file has a second name, which is not meant.
@@ -308,6 +337,28 @@ mod tests {
         assert_eq!(secrets.body("", &deep), literal(&deep));
         assert_eq!(secrets.url("/x?PHPSESSID=s9"), "/x?PHPSESSID={{secret_14}}");
         assert_eq!(secrets.names().len(), 14);
+    }
+
+    #[test]
+    fn secrets_are_found_in_the_less_usual_places() {
+        let mut secrets = Secrets::new(true);
+        let url = "/a;jsessionid=A1/b;v=2;jsessionid=A1?page=1;sid=A1&pass%77ord=p%20w#top";
+        let masked = "/a;jsessionid={{secret_1}}/b;v=2;jsessionid={{secret_1}}\
+                      ?page=1;sid={{secret_1}}&pass%77ord={{secret_2}}";
+        assert_eq!(secrets.url(url.split('#').next().unwrap()), masked);
+        assert_eq!(secrets.url("/a;jsessionid=A1"), "/a;jsessionid={{secret_1}}");
+        assert_eq!(secrets.url("/pass%zzword=x%7"), "/pass%zzword=x%7");
+        let lines = "{\"a\":1,\"pin\":7}\n{\"pin\":8}\n";
+        let masked = "{\"a\":1,\"pin\":{{secret_3}}}\n{\"pin\":{{secret_4}}}\n";
+        assert_eq!(secrets.body("application/x-ndjson", lines), masked);
+        let marked = "\u{feff}{\"pin\":7}";
+        assert_eq!(secrets.body("application/json", marked), "\u{feff}{\"pin\":{{secret_3}}}");
+        let latin1 = b"name=M\xfcller&password=gr\xfcn";
+        assert_eq!(*secrets.bytes("", latin1), *b"name=M\xfcller&password=MASKED");
+        let part = "--B\r\nContent-Disposition: form-data; name=\"data\"\r\n\
+                    Content-Type: application/json\r\n\r\n{\"pin\":7}\r\n--B--\r\n";
+        let kind = "multipart/form-data; boundary=B";
+        assert_eq!(secrets.body(kind, part), part.replace('7', "{{secret_3}}"));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::load::{
     Failure, count, duration,
     output::{cannot_write, openable},
     request::Request,
+    steps,
     text::{Paint, number_of, time_us},
     transport::Transport,
     users,
@@ -96,10 +97,10 @@ fn measure(args: &Args) -> Result<(Plan, Outcome), Failure> {
         let message = "every URL is asked as often as --times says; --order is for drom load";
         return Err(usage(message.to_owned()));
     }
+    let plan = plan(args)?;
     if let Some(path) = args.junit_file() {
         openable(path).map_err(|error| usage(cannot_write(path, &error)))?;
     }
-    let plan = plan(args)?;
     let outcome = drom_load::run(&plan, super::load::watch_interrupts(), &mut |_| {})?;
     Ok((plan, outcome))
 }
@@ -146,6 +147,9 @@ fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Result<Exit, Failure> 
         _ => say::words(&text(judged, args.quiet, Paint::for_stdout())),
     };
     said.map_err(|error| failed(format!("cannot print the result: {error}")))?;
+    if let Some(words) = ended_early(plan, outcome) {
+        say::line(format!("drom check: {words}"));
+    }
     if judged.is_empty() {
         return Err(failed(
             "nothing was asked: no step of the scenario sends a request".to_owned(),
@@ -156,6 +160,17 @@ fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Result<Exit, Failure> 
         (true, _) => Exit::Interrupted,
         (false, true) => Exit::Done,
         (false, false) => Exit::Missed,
+    })
+}
+
+/// That there were fewer rounds than were asked for.
+fn ended_early(plan: &Plan, outcome: &Outcome) -> Option<String> {
+    let (scene, tally) = steps::both(plan, outcome)?;
+    let feeder = steps::exhausted(scene, tally)?;
+    let Stop::Requests(wanted) = plan.stop else { return None };
+    let done = tally.rounds.done;
+    (done < wanted).then(|| {
+        format!("{done} of {wanted} rounds: then the rows of {feeder} were all taken (`once`)")
     })
 }
 

@@ -19,7 +19,7 @@ mod progress;
 pub(super) mod request;
 mod self_test;
 pub(crate) mod series;
-mod steps;
+pub(super) mod steps;
 pub(super) mod text;
 mod told;
 pub(super) mod transport;

@@ -67,6 +67,7 @@ pub(crate) struct Compiler<'s> {
     source: Source<'s>,
     read_file: ReadFile<'s>,
     names: Names,
+    /// Variables that have a value from outside, and are not in the file's table of them.
     set: Vec<String>,
     feeders: Vec<Feeder>,
     variables: Vec<(usize, Template)>,
@@ -136,6 +137,7 @@ impl<'s> Compiler<'s> {
         }
         root.read("feeder", |value| self.read_feeders(value))?;
         root.read("variables", |value| self.read_variables(value))?;
+        self.check_set()?;
         root.read("base", |value| self.read_base(value))?;
         root.read("origins", |value| self.read_origins(value))?;
         let has_cookies = root.read("cookies", Value::flag)?.unwrap_or(true);
@@ -201,7 +203,9 @@ impl<'s> Compiler<'s> {
     fn read_variables(&mut self, value: &Value<'s>) -> Result<(), Error> {
         for value in value.table()?.entries() {
             self.check_name(&value)?;
-            if self.set.contains(&value.key) {
+            let unknown = self.set.len();
+            self.set.retain(|name| *name != value.key);
+            if self.set.len() < unknown {
                 continue;
             }
             let text = match value.plain()? {
@@ -225,6 +229,18 @@ impl<'s> Compiler<'s> {
             }
         }
         Ok(())
+    }
+
+    /// A value for a variable that is nowhere is a typing mistake.
+    fn check_set(&self) -> Result<(), Error> {
+        let is_unused = |name: &&String| !is_named(self.source.text, name);
+        match self.set.iter().find(is_unused) {
+            None => Ok(()),
+            Some(name) => {
+                let reason = format!("nothing in it is {{{{{name}}}}}, which is given a value");
+                Err(Error::of_file(self.source.path, reason))
+            }
+        }
     }
 
     fn check_name(&self, value: &Value<'s>) -> Result<(), Error> {
@@ -292,6 +308,12 @@ impl<'s> Compiler<'s> {
             Err(error) => Err(value.error(format!("cannot read {}: {error}", path.display()))),
         }
     }
+}
+
+/// A value is the name alone, or the name and how it is written: `{{name|url}}`.
+fn is_named(text: &str, name: &str) -> bool {
+    let values = text.split("{{").skip(1).filter_map(|rest| rest.split_once("}}"));
+    values.into_iter().any(|(value, _)| value.split('|').next().is_some_and(|n| n.trim() == name))
 }
 
 fn session(value: &Value<'_>) -> Result<Session, Error> {

@@ -185,3 +185,16 @@ proptest! {
         let _ = parse(&String::from_utf8_lossy(&bytes));
     }
 }
+
+#[test]
+fn a_value_for_what_is_nowhere_is_a_typing_mistake() {
+    let text = "[variables]\nhost = 'a'\n[[step]]\nurl = 'http://{{host}}/{{ id|url }}'\n";
+    let read = |names: &[&str]| {
+        let set: Vec<_> = names.iter().map(|name| ((*name).to_owned(), "1".to_owned())).collect();
+        let read = Scenario::parse(text, Path::new("s/a.toml"), &set, &files);
+        read.map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(read(&["id", "host", "id"]), Ok(()));
+    let said = read(&["host", "id", "hsot"]).expect_err("a typing mistake");
+    assert_eq!(said, "s/a.toml: nothing in it is {{hsot}}, which is given a value");
+}

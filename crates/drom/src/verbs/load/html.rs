@@ -73,7 +73,7 @@ fn verdicts(told: &Told<'_>) -> Vec<(Tone, String)> {
     let kinds = [
         (State::Failed, Tone::Bad, "doubtful, for a check failed: "),
         (State::Warning, Tone::Warning, "warnings: "),
-        (State::Unknown, Tone::Warning, "not known: "),
+        (State::Unknown, Tone::Unknown, "not known: "),
     ];
     let told = kinds.map(|(state, tone, words)| (tone, words, of(state)));
     let told = told.into_iter().filter(|(.., names)| !names.is_empty());
@@ -168,7 +168,8 @@ fn answers(outcome: &Outcome) -> Vec<(String, String, bool)> {
 fn check(check: &Check) -> (Tone, &'static str, String) {
     let tone = match check.state {
         State::Ok => Tone::Good,
-        State::Warning | State::Unknown => Tone::Warning,
+        State::Warning => Tone::Warning,
+        State::Unknown => Tone::Unknown,
         State::Failed => Tone::Bad,
     };
     (tone, check.name, check.words())

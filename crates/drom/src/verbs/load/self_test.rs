@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     json::Latencies,
-    text::{count, number_of, time_us},
+    text::{Paint, broken, count, number_of, time_us},
 };
 use crate::{exit::Exit, say};
 
@@ -78,7 +78,11 @@ impl Wanted {
             let document = serde_json::to_string_pretty(&self.document(found));
             return document.expect("numbers and strings always have a JSON form") + "\n";
         }
-        self.lines(found).join("\n") + "\n"
+        let style = super::super::report::style();
+        let lines = self.lines(found).into_iter();
+        let lines =
+            lines.flat_map(|(title, text)| broken(Paint::for_stdout(), title, &text, style.width));
+        lines.map(|line| line + "\n").collect()
     }
 
     fn document(&self, found: &SelfTest) -> Document {
@@ -101,7 +105,8 @@ impl Wanted {
         }
     }
 
-    fn lines(&self, found: &SelfTest) -> Vec<String> {
+    /// Titles and what stands behind them.
+    fn lines(&self, found: &SelfTest) -> Vec<(&'static str, String)> {
         let us = |latency: &drom_load::Latency, quantile| {
             time_us(latency.quantile_ns(quantile) as f64 / 1e3)
         };
@@ -110,23 +115,22 @@ impl Wanted {
         let kept = if self.keepalive { "keep-alive" } else { "a connection a request" };
         let ceiling = &found.ceiling;
         let (median, late) = (us(&ceiling.latency, 0.5), us(&ceiling.latency, 0.99));
+        let (rate, clock) = (count(ceiling.rate_rps().round() as u64), found.clock_ns);
+        let server = "a built-in server that does nothing, on this machine";
         let mut lines = vec![
-            format!("Self-test   {connections}, {threads}, {kept}; against a"),
-            "            built-in server that does nothing, on this machine".to_owned(),
-            format!("Ceiling     {} answers/s", count(ceiling.rate_rps().round() as u64)),
-            format!("Client      {} of CPU a request", time_us(ceiling.cpu_us_per_request())),
-            format!("Latency     p50 {median}, p99 {late}"),
+            ("Self-test", format!("{connections}, {threads}, {kept}")),
+            ("Server", server.to_owned()),
+            ("Ceiling", format!("{rate} answers/s")),
+            ("Client", format!("{} of CPU a request", time_us(ceiling.cpu_us_per_request()))),
+            ("Latency", format!("p50 {median}, p99 {late}")),
         ];
         if let Some(open) = found.timers.as_ref().and_then(|timers| timers.open.as_ref()) {
             let (median, late) = (us(&open.lag, 0.5), us(&open.lag, 0.99));
             let rps = count(found.timer_rps as u64);
-            lines.push(format!("Timers      p50 {median}, p99 {late} late, at {rps} requests/s"));
+            lines.push(("Timers", format!("p50 {median}, p99 {late} late, at {rps} requests/s")));
         }
-        lines.push(format!("Clock       {:.0} ns a look", found.clock_ns));
-        if let Some(verdict) = found.disturbed() {
-            let evidence = drom_report::broken(&verdict.evidence, 88, 88);
-            lines.push(format!("Disturbed   {}", evidence.join("\n            ")));
-        }
+        lines.push(("Clock", format!("{clock:.0} ns a look")));
+        lines.extend(found.disturbed().map(|verdict| ("Disturbed", verdict.evidence)));
         lines
     }
 }

@@ -448,7 +448,11 @@ fn planned(plan: &Plan, outcome: &Outcome, open: &OpenTally) -> String {
     let rate = if seconds > 0.0 { all as f64 / seconds } else { 0.0 };
     let mut text = format!("{:>10} {what}/s", si_count(rate));
     if open.unsent > 0 {
-        text += &format!(", {} unsent: no connection was free", count(open.unsent));
+        let why = match outcome.interrupted {
+            true => "when it was stopped",
+            false => "no connection was free",
+        };
+        text += &format!(", {} unsent: {why}", count(open.unsent));
     }
     if open.queued > 0 {
         text += &format!(", {} waited for a connection", count(open.queued));

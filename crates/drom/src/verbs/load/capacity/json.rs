@@ -13,7 +13,7 @@ struct Document<'a> {
     counts: &'static str,
     /// `found`, `at_least`, `none_held` or `unknown`.
     verdict: &'static str,
-    /// Of `at_least`: `client`, `connections`, `bound` or `time`.
+    /// Of `at_least`: `client`, `connections`, `bound`, `time` or `gone`.
     wall: Option<Wall>,
     capacity_rps: Option<f64>,
     /// Of the 95 % interval.
@@ -22,6 +22,8 @@ struct Document<'a> {
     closed_loop_rps: Option<f64>,
     duration_s: f64,
     interrupted: bool,
+    /// For how long the server had answered nothing when it was stopped.
+    silent_s: Option<f64>,
     tries: Vec<Line>,
 }
 
@@ -64,6 +66,7 @@ pub fn render(told: &Told<'_>) -> String {
         closed_loop_rps: found.closed_rps,
         duration_s: found.took.as_secs_f64(),
         interrupted: found.interrupted,
+        silent_s: found.silent.map(|silent| silent.as_secs_f64()),
         tries: told.rows.iter().map(|row| line(told, row)).collect(),
     };
     let text = serde_json::to_string_pretty(&document);

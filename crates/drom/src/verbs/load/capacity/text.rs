@@ -208,6 +208,10 @@ fn none_held(told: &Told<'_>) -> Vec<String> {
 fn notes(told: &Told<'_>) -> Vec<String> {
     let of = |is: &dyn Fn(&&Row) -> bool| told.rows.iter().filter(is).count();
     let mut notes = Vec::new();
+    if let Some(silent) = told.found.silent {
+        let silent = format::time(silent.as_secs_f64());
+        notes.push(format!("when it was stopped the server had answered nothing for {silent}"));
+    }
     let restless = of(&|row| !row.attempt.came_to_rest);
     if restless > 0 {
         notes.push(format!(
