@@ -243,6 +243,7 @@ const NULL: Race = Race { way: Way::Null, path: "/", ..SMALL };
 /// What a request costs the client.
 fn races() -> Vec<Row> {
     let (keep, on_nginx) = ("keep-alive GET", "keep-alive GET, nginx");
+    let on_ring = "keep-alive GET, `--engine io_uring`";
     let large = Race { path: LARGE_FILE, ..SMALL };
     let tls = Race { way: Way::Tls, flags: &["--insecure"], ..SMALL };
     let piped = Race { flags: &["--pipeline", "16"], peer: Peer::WrkPipelined, ..NULL };
@@ -257,6 +258,9 @@ fn races() -> Vec<Row> {
         race("load-cost-wrk-128", keep, "wrk", 128, NULL, Asked::AtLeast(1.1)),
         race("load-cost-oha-32", keep, "oha", 32, of(Peer::Oha), Asked::AtLeast(2.0)),
         race("load-cost-hey-32", keep, "hey", 32, of(Peer::Hey), Asked::AtLeast(5.0)),
+        race("load-cost-uring-wrk-32", on_ring, "wrk", 32, ring(Peer::Wrk), Asked::AtLeast(1.1)),
+        race("load-cost-uring-oha-32", on_ring, "oha", 32, ring(Peer::Oha), Asked::AtLeast(2.0)),
+        race("load-cost-uring-hey-32", on_ring, "hey", 32, ring(Peer::Hey), Asked::AtLeast(5.0)),
         race(
             "load-cost-pipeline-32",
             "pipelining, 16 deep",
@@ -296,6 +300,10 @@ fn races() -> Vec<Row> {
 
 /// All at once: h2load makes each of its connections once.
 const HANDSHAKES: usize = 1_000;
+
+fn ring(peer: Peer) -> Race {
+    Race { flags: &["--engine", "io_uring"], ..of(peer) }
+}
 
 fn of(peer: Peer) -> Race {
     Race { peer, ..NULL }
