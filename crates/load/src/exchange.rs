@@ -35,6 +35,8 @@ pub struct Exchange {
     /// Which row of the list it was, where a scenario takes its requests from one.
     pub row: u32,
     pub length: Option<u64>,
+    /// How often the server has refused its stream.
+    pub refusals: u8,
 }
 
 impl Exchange {
@@ -55,6 +57,7 @@ impl Exchange {
             row: 0,
             status: 0,
             length: None,
+            refusals: 0,
         }
     }
 }

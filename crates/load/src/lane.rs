@@ -22,7 +22,7 @@ use crate::{
     http2::Template,
     open::{Due, Open},
     outcome::{BadBody, ErrorKind},
-    plan::{Plan, Version},
+    plan::{Plan, Version, share},
     protocol::{Fault, Heads},
     request,
     socket::Route,
@@ -77,6 +77,10 @@ pub struct Lane<'a, W> {
     batch: Vec<u8>,
     request_bytes: usize,
     depth: usize,
+    /// Connections, or groups of them where users ask several servers.
+    pub groups: u32,
+    /// Requests that there are for all of them.
+    quota: Option<u64>,
     /// To the servers of the scenario in turn, a connection each; mostly there is one.
     routes: &'a [Route],
     heads: Heads,
@@ -124,6 +128,8 @@ impl<'a, W: World> Lane<'a, W> {
             batch,
             request_bytes: request.len(),
             depth: plan.depth as usize,
+            groups: plan.connections,
+            quota: left,
             routes,
             heads: Heads::new(&plan.method).keeping_when_told(plan.keeps_when_told),
             last_body: 0,
@@ -142,7 +148,8 @@ impl<'a, W: World> Lane<'a, W> {
         if self.users.is_some() {
             return self.keep_ready(connection);
         }
-        while connection.flights.len() + connection.waiting < self.places(connection) {
+        let places = self.places(connection).min(self.first_places(connection));
+        while connection.flights.len() + connection.waiting < places {
             let Some(planned_ns) = self.take_turn(connection) else {
                 self.rest(connection);
                 break;
@@ -150,6 +157,17 @@ impl<'a, W: World> Lane<'a, W> {
             self.start(connection, planned_ns);
         }
         self.flush(connection);
+    }
+
+    /// Requests that a connection begins with: where there are few, each has some.
+    #[inline]
+    fn first_places(&self, connection: &Connection<W::Stream>) -> usize {
+        match self.quota {
+            Some(quota) if connection.connect_ns == 0 && self.depth > 1 => {
+                share(quota, self.groups, connection.token).max(1) as usize
+            }
+            _ => usize::MAX,
+        }
     }
 
     /// When the next request was to begin, if one can begin now.

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Descriptors beside the connections: standard streams, epoll, files of the caller.
-const DESCRIPTORS_BESIDE: u64 = 64;
+const DESCRIPTORS_BESIDE: u64 = 24;
 
 /// What a run may use of the machine. `None` is not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,7 +135,7 @@ mod tests {
         let elsewhere = Plan::get(Target::at(([192, 0, 2, 1], 80).into(), "/"));
         assert!(!Limits::before(&elsewhere, 10).is_local);
         let limits = Limits::before(&plan(10), 10).after();
-        assert_eq!(limits.descriptors, 74);
+        assert_eq!(limits.descriptors, 34);
         assert!(limits.network.retransmits.is_some() && limits.ports.is_some());
     }
 }

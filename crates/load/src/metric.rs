@@ -368,8 +368,9 @@ pub const METRICS: &[Metric] = &[
         ..fact("series", "")
     },
     Metric {
-        doc: "connects in the window after a connection's first, and pipelined requests that were \
-              sent once more; shown when there were any",
+        doc: "connects in the window after a connection's first, and requests behind others that \
+              were sent again: pipelined ones, and HTTP/2 streams that the server had refused (up \
+              to 8 times); shown when there were any",
         ..fact("", "Connects")
     },
 ];

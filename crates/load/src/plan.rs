@@ -408,3 +408,9 @@ impl Pace {
         Err(Error::Plan { reason })
     }
 }
+
+/// Part `at` of `whole` cut into `parts`; monotonic in `whole`, so that connections <= requests
+/// holds in each part when it holds in all.
+pub(crate) fn share(whole: u64, parts: u32, at: u32) -> u64 {
+    whole / u64::from(parts) + u64::from(u64::from(at) < whole % u64::from(parts))
+}

@@ -18,7 +18,7 @@ use crate::{
     limits::{Limits, check_ports, check_sources, descriptors},
     outcome::{ErrorKind, Latency, Outcome},
     pace::{self, Mark},
-    plan::{Engine, Plan, Stop, Version},
+    plan::{Engine, Plan, Stop, Version, share},
     request,
     rings::Rings,
     scene::SceneTally,
@@ -154,12 +154,6 @@ fn join_later<'scope>(
 
 fn join(handle: Result<Handle<'_>, Error>) -> Result<Report, Error> {
     handle?.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// Part `at` of `whole` cut into `parts`; monotonic in `whole`, so that connections <= requests
-/// holds in each part when it holds in all.
-fn share(whole: u64, parts: u32, at: u32) -> u64 {
-    whole / u64::from(parts) + u64::from(u64::from(at) < whole % u64::from(parts))
 }
 
 /// An open loop begins when its threads are there and its connections made: each takes some 30 us.

@@ -201,6 +201,18 @@ fn pipelined_requests_wait_for_each_other() {
 }
 
 #[test]
+fn fewer_requests_than_places_are_spread_over_all_connections() {
+    for (requests, each) in [(100, 10..=10), (25, 2..=3), (160, 16..=16), (400, 17..=400)] {
+        let all = plan(10, Stop::Requests(requests));
+        let outcome = run(&Plan { depth: 16, records_max: 400, ..all }, |_| vec![(MS, page("x"))]);
+        let of = |number: u32| outcome.records.iter().filter(move |r| r.connection == number);
+        let counts: Vec<usize> = (0..10).map(|number| of(number).count()).collect();
+        assert!(counts.iter().all(|count| each.contains(count)), "{requests}: {counts:?}");
+        assert_eq!(outcome.ok, requests);
+    }
+}
+
+#[test]
 fn what_a_server_will_not_answer_is_asked_again() {
     let mut in_turn = in_turn();
     let script = move |asked: Asked<'_>| {

@@ -34,6 +34,8 @@ enum Act {
     Last,
     /// Nothing.
     Silence,
+    /// Fewer bytes than it tells.
+    Short,
 }
 
 #[derive(Clone)]
@@ -101,8 +103,10 @@ async fn answer(
         Act::Last => b"bye".to_vec(),
         Act::Reset(reason) => return respond.send_reset(reason),
         Act::Silence => return std::future::pending().await,
+        Act::Short => b"short".to_vec(),
     };
-    let response = Response::builder().header("content-length", page.len()).body(()).unwrap();
+    let length = if matches!(act, Act::Short) { 20 } else { page.len() };
+    let response = Response::builder().header("content-length", length).body(()).unwrap();
     match respond.send_response(response, page.is_empty()) {
         Ok(mut stream) if !page.is_empty() => drop(stream.send_data(page.into(), true)),
         _ => {}
@@ -275,6 +279,22 @@ fn resets_are_what_they_say() {
     let outcome = go(&plan(&failing, 2, 4, 200));
     assert_eq!((outcome.ok, outcome.errors[&ErrorKind::Closed]), (160, 40));
     assert_eq!(outcome.reconnects, 0, "the other streams go on");
+}
+
+#[test]
+fn a_server_that_refuses_every_stream_is_not_asked_for_ever() {
+    let refusing = serve(100, |_| Act::Reset(Reason::REFUSED_STREAM));
+    let outcome = go(&plan(&refusing, 1, 4, 20));
+    assert_eq!((outcome.ok, outcome.errors[&ErrorKind::Closed]), (0, 20));
+    assert_eq!((outcome.resent, refusing.requests.load(SeqCst)), (160, 180));
+}
+
+#[test]
+fn an_answer_of_another_length_is_a_fault_of_its_stream_alone() {
+    let server = serve(100, |n| if n % 5 == 4 { Act::Short } else { Act::Page(10, 0) });
+    let outcome = go(&plan(&server, 2, 4, 200));
+    assert_eq!((outcome.ok, outcome.errors[&ErrorKind::Protocol]), (160, 40));
+    assert_eq!((outcome.reconnects, outcome.first_fault), (0, Some(Fault::WrongLength)));
 }
 
 #[test]

@@ -77,6 +77,7 @@ pub fn write_scenario(name: &str, exchanges: &[Exchange], options: &WriteOptions
         secrets: Secrets::new(options.mask),
         base: most_common_origin(&kept),
         shared: shared_headers(&kept),
+        is_all_gzip: !kept.is_empty() && kept.iter().all(|exchange| asks_for_gzip(exchange)),
         set: BTreeSet::new(),
         steps: String::new(),
     };
@@ -91,6 +92,8 @@ struct Writer {
     base: String,
     /// Headers that every request has.
     shared: Vec<(String, String)>,
+    /// Every request asks for answers that are packed.
+    is_all_gzip: bool,
     /// Names of cookies that an answer has set: the jar sends them.
     set: BTreeSet<String>,
     steps: String,
@@ -101,6 +104,9 @@ impl Writer {
         let mut out = format!("name = {}\n", quoted(name));
         if !self.base.is_empty() {
             put(&mut out, format_args!("base = {}\n", quoted(&self.base)));
+        }
+        if self.is_all_gzip {
+            out.push_str("\n[defaults]\ngzip = true\n");
         }
         if !self.shared.is_empty() {
             out.push_str("\n[defaults.headers]\n");
@@ -131,6 +137,9 @@ impl Writer {
         let path = if url == self.base { Some("/") } else { path };
         let url = self.secrets.url(&encoded(path.unwrap_or(url)));
         put(&mut out, format_args!("url = {}\n", quoted(&url)));
+        if asks_for_gzip(exchange) && !self.is_all_gzip {
+            out.push_str("gzip = true\n");
+        }
         self.headers(exchange, &mut out);
         self.body(exchange, &mut out);
         if let Some(pause) = next.and_then(|next| pause(exchange, next)) {
@@ -224,6 +233,18 @@ fn is_kept((name, value): &(String, String)) -> bool {
     head::is_token(name.as_bytes())
         && head::is_value(value.as_bytes())
         && !LEFT_OUT.iter().any(|out| name.eq_ignore_ascii_case(out))
+}
+
+/// Of the codings that clients name it is the one that a scenario has a word for.
+fn asks_for_gzip(exchange: &Exchange) -> bool {
+    let is_gzip = |coding: &str| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+        name.trim().eq_ignore_ascii_case("gzip") && weight.trim() != "q=0"
+    };
+    let mut fields = exchange.headers.iter();
+    fields.any(|(name, codings)| {
+        name.eq_ignore_ascii_case("accept-encoding") && codings.split(',').any(is_gzip)
+    })
 }
 
 /// Scheme and authority of most requests.

@@ -52,6 +52,24 @@ fn session() -> Vec<Exchange> {
 }
 
 #[test]
+fn packed_answers_are_asked_for_where_they_were() {
+    let (packs, none) =
+        (("Accept-Encoding", "br, gzip;q=0.5"), ("Accept-Encoding", "gzip;q=0, br"));
+    let with = |fields: [(&str, &str); 3]| {
+        let mut session = session();
+        let all = session.iter_mut().zip(fields);
+        all.for_each(|(exchange, field)| exchange.headers.extend(pairs(&[field])));
+        write_scenario("x", &session, &WriteOptions::default())
+    };
+    let all = with([packs, packs, packs]);
+    assert!(all.contains("\n[defaults]\ngzip = true\n\n[defaults.headers]\n"), "{all}");
+    assert_eq!(all.matches("gzip").count(), 1, "{all}");
+    let one = with([none, packs, none]);
+    assert!(one.contains("url = \"/login\"\ngzip = true\n"), "{one}");
+    assert_eq!(one.matches("gzip").count(), 1, "{one}");
+}
+
+#[test]
 fn a_session_is_written_as_a_person_would() {
     let expected = r#"name = "shop"
 base = "http://h.example:81"

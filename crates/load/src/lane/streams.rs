@@ -13,6 +13,9 @@ use crate::{
     world::World,
 };
 
+/// A server that has refused a request so often does not want it.
+const REFUSALS_MAX: u8 = 8;
+
 impl<W: World> Lane<'_, W> {
     /// Begins with HTTP/2. Requests wait until the server has told how many it takes: one that
     /// takes few may close a connection with more.
@@ -179,7 +182,10 @@ impl<W: World> Lane<'_, W> {
             }
             Event::End { .. } => {
                 if exchange.length.is_some_and(|length| length != exchange.body_bytes) {
-                    return Err(Fault::WrongLength);
+                    // Of this stream alone (RFC 9113, 8.1.1): the others have their answers.
+                    self.tally.first_fault.get_or_insert(Fault::WrongLength);
+                    self.fail_one(connection, at, ErrorKind::Protocol, true);
+                    return Ok(true);
                 }
                 if exchange.status == 0 {
                     return Err(Fault::BadHeaderBlock);
@@ -187,8 +193,9 @@ impl<W: World> Lane<'_, W> {
                 self.complete(connection, at, true, &[]);
                 return Ok(true);
             }
-            Event::Reset { refused: true, .. } => {
-                if let Some(exchange) = connection.flights.remove(at) {
+            Event::Reset { refused: true, .. } if exchange.refusals < REFUSALS_MAX => {
+                if let Some(mut exchange) = connection.flights.remove(at) {
+                    exchange.refusals += 1;
                     connection.flights.push_back(exchange);
                     connection.pending += 1;
                     self.tally.counts.resent += 1;

@@ -41,9 +41,10 @@ impl<W: World> Lane<'_, W> {
         }
     }
 
-    /// Of the user's connections, one to each server.
+    /// Of the user's connections, one to each server. Neighbours have different ones, so that few
+    /// users are spread.
     fn first_token(&self, user: u32) -> usize {
-        (user / self.plan.depth) as usize * self.routes.len()
+        (user % self.groups) as usize * self.routes.len()
     }
 
     /// Puts the request on its connection.

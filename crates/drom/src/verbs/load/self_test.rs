@@ -11,6 +11,9 @@ use super::{
 };
 use crate::{exit::Exit, say};
 
+/// Wider lines nobody likes to read.
+const WIDTH: usize = 100;
+
 /// As flags have it.
 pub struct Wanted {
     pub connections: u32,
@@ -78,10 +81,10 @@ impl Wanted {
             let document = serde_json::to_string_pretty(&self.document(found));
             return document.expect("numbers and strings always have a JSON form") + "\n";
         }
-        let style = super::super::report::style();
+        let width = super::super::report::style().width.unwrap_or(WIDTH).min(WIDTH);
         let lines = self.lines(found).into_iter();
         let lines =
-            lines.flat_map(|(title, text)| broken(Paint::for_stdout(), title, &text, style.width));
+            lines.flat_map(|(title, text)| broken(Paint::for_stdout(), title, &text, Some(width)));
         lines.map(|line| line + "\n").collect()
     }
 

@@ -244,8 +244,7 @@ fn window(plan: &Plan, outcome: &Outcome) -> String {
 
 fn clients(plan: &Plan, outcome: &Outcome) -> String {
     let used = plan.connections_used();
-    let noun = if plan.scene.is_some() { "user" } else { "connection" };
-    let mut connections = number_of(u64::from(used), noun);
+    let mut connections = who(plan, used);
     if used < plan.connections {
         let each = if plan.scene.is_some() { "round" } else { "request" };
         connections += &format!(" (of {}: one {each} each)", count(u64::from(plan.connections)));
@@ -258,6 +257,17 @@ fn clients(plan: &Plan, outcome: &Outcome) -> String {
         (true, depth) => format!("keep-alive, {depth} requests pipelined"),
     };
     format!("{connections}, {threads}, {reuse}")
+}
+
+/// Who asks on so many connections: of a scenario users, one on each stream.
+pub fn who(plan: &Plan, connections: u32) -> String {
+    let (connections, streams) = (u64::from(connections), plan.depth as u64);
+    let on = number_of(connections, "connection");
+    match plan.scene.is_some() {
+        false => on,
+        true if streams == 1 => number_of(connections, "user"),
+        true => format!("{} on {on}", number_of(connections * streams, "user")),
+    }
 }
 
 fn arrivals(pace: &Pace) -> String {
@@ -307,7 +317,7 @@ fn rates(plan: &Plan, outcome: &Outcome, paint: Paint, width: Option<usize>) -> 
     if outcome.reconnects > 0 {
         let resent = match outcome.resent {
             0 => String::new(),
-            requests => format!(", {} requests sent once more", count(requests)),
+            requests => format!(", {} requests sent again", count(requests)),
         };
         let text = format!("{:>10} again{resent}", count(outcome.reconnects));
         lines.push(row(paint, "Connects", &text));
@@ -552,6 +562,29 @@ mod tests {
         assert_eq!(names(Some(72)).len(), 6);
         assert_eq!(names(Some(60)), ["mean", "p50", "p99", "max"]);
         assert_eq!(names(Some(5)), ["p50", "p99"]);
+    }
+
+    #[test]
+    fn users_are_as_many_as_there_are_streams() {
+        let no_file = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
+        let text = "[[step]]\nurl = 'http://127.0.0.1:1/'\n";
+        let scenario = drom_scenario::Scenario::parse(text, "a.toml".as_ref(), &[], &no_file);
+        let plan = Plan::get(drom_load::Target::at(([127, 0, 0, 1], 1).into(), "/"));
+        let scene = Scene {
+            scenario: std::sync::Arc::new(scenario.expect("a scenario")),
+            targets: Vec::new(),
+            seed: 1,
+            finishes_rounds: false,
+            is_test: false,
+            connects_for_rounds: false,
+            raw: None,
+        };
+        let with =
+            |scene: &Option<Scene>, depth| Plan { scene: scene.clone(), depth, ..plan.clone() };
+        assert_eq!(who(&with(&None, 4), 8), "8 connections");
+        let scene = Some(scene);
+        assert_eq!(who(&with(&scene, 1), 1), "1 user");
+        assert_eq!(who(&with(&scene, 4), 8), "32 users on 8 connections");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use drom_report::format::{self, number_of, percent_over, three};
 use super::{
     super::{
         checks::State,
-        text::{Paint, broken, row as titled, si_count, time_us},
+        text::{Paint, broken, row as titled, si_count, time_us, who},
     },
     Row, Told,
 };
@@ -62,11 +62,8 @@ fn with_reasons(line: &str, reasons: &str, width: Option<usize>) -> Vec<String> 
 fn heading(told: &Told<'_>) -> Vec<(&'static str, String)> {
     let plan = told.asked.plan;
     let conditions = told.asked.conditions.iter().map(|one| one.expression.as_str());
-    let clients = format!(
-        "{}, {}",
-        number_of(plan.connections as usize, clients_of(told)),
-        number_of(plan.threads as usize, "thread"),
-    );
+    let clients =
+        format!("{}, {}", who(plan, plan.connections), number_of(plan.threads as usize, "thread"),);
     let closed = told.found.closed_rps.map_or_else(String::new, |rps| {
         format!("; a closed loop before it reached {}", a_second(told, Some(rps)))
     });
@@ -169,10 +166,6 @@ fn a_second(told: &Told<'_>, rps: Option<f64>) -> String {
     if told.counts_rounds() { number + " rounds/s" } else { number + "/s" }
 }
 
-fn clients_of(told: &Told<'_>) -> &'static str {
-    if told.asked.plan.scene.is_some() { "user" } else { "connection" }
-}
-
 fn reason(told: &Told<'_>, wall: Wall) -> String {
     match wall {
         Wall::Client => "the client was the limit: more threads (-t) or another machine to load \
@@ -180,7 +173,7 @@ fn reason(told: &Told<'_>, wall: Wall) -> String {
             .to_owned(),
         Wall::Connections => format!(
             "all {} were in use while the server was as quick as ever: more (-c) may find more",
-            number_of(told.asked.plan.connections as usize, clients_of(told)),
+            who(told.asked.plan, told.asked.plan.connections),
         ),
         Wall::Bound => {
             "every try held at the highest rate that may be tried (--capacity-max)".to_owned()
