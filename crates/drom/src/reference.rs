@@ -75,7 +75,7 @@ fn checks() -> Table {
 }
 
 fn thresholds() -> Table {
-    let statistics = "mean, max, p50 to p99.99";
+    let statistics = "mean, max, any percentile";
     let row = |metric: &Metric| {
         let name = match metric.name {
             threshold::FIRST => format!("`p99`, `mean`, `max`; `latency.p99` ({statistics})"),

@@ -38,7 +38,7 @@ pub enum ThresholdError {
     Comparison(String),
     #[error("there is no metric {name:?}{near}; there are {}", names())]
     Metric { name: String, near: String },
-    #[error("{0:?} is no percentile; write p50 to p99.99")]
+    #[error("{0:?} is no percentile; write one below 100, as p50 or p99.9")]
     Percentile(String),
     #[error("the limit {0:?} has no number")]
     Limit(String),
@@ -81,7 +81,7 @@ impl Threshold {
 #[must_use]
 pub fn help() -> String {
     let mut out = String::from(
-        "Metrics of --threshold:\n  Times (ns, us, ms, s): mean, max and p50 to p99.99, alone or \
+        "Metrics of --threshold:\n  Times (ns, us, ms, s): mean, max and any percentile, alone or \
          after the name of a part\n",
     );
     let (times, numbers): (Vec<_>, Vec<_>) =
@@ -311,7 +311,7 @@ fn place(name: &str, histogram: bool) -> Option<usize> {
 
 /// Every name, one of each kind of statistic, for messages.
 fn names() -> String {
-    let plain = ["p50 to p99.99", "mean", "max"].into_iter().map(str::to_owned);
+    let plain = ["percentiles (p50, p99.9)", "mean", "max"].into_iter().map(str::to_owned);
     let (times, figures): (Vec<_>, Vec<_>) =
         metric::limits().partition(|metric| metric.is_histogram());
     let figures = figures.into_iter().map(|metric| metric.name.to_owned());
@@ -411,7 +411,7 @@ mod tests {
             ("p99=5ms", "no comparison"),
             ("fialed<1%", "did you mean failed?"),
             ("firstbyte.p99<1ms", "did you mean first_byte.p99?"),
-            ("median<1ms", "there are p50 to p99.99, mean, max, failed, rate"),
+            ("median<1ms", "there are percentiles (p50, p99.9), mean, max, failed, rate"),
             ("latency.average<1ms", "no metric \"latency.average\""),
             ("p100<1ms", "no percentile"),
             ("p9.9.9<1ms", "no percentile"),

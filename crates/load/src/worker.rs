@@ -49,6 +49,8 @@ const PAUSES_A_LOOK: u32 = 20;
 /// As late as most sleeps end on a virtual machine; a look costs a microsecond.
 const SLEEP_LATE_NS: u64 = 60_000;
 const REST_STEP: Duration = Duration::from_millis(2);
+/// Of a plan that ends with hours of nothing the last slice is long.
+const EMPTY_SLICES_MAX: u32 = 600;
 
 /// What a thread is told.
 pub struct Orders<'a> {
@@ -376,17 +378,17 @@ impl<W: World> Worker<'_, W> {
         if !self.lane.resting.is_empty() {
             self.wake_resting();
         }
-        if self.lane.open.is_some() {
-            self.release();
-        }
-        if self.lane.users.is_some() {
-            self.let_users_go_on();
-        }
         if self.lane.now_ns >= self.next_mark_ns {
             self.mark();
         }
         if self.lane.now_ns >= self.next_slice_ns {
             self.hand_in(SLICE, false);
+        }
+        if self.lane.open.is_some() {
+            self.release();
+        }
+        if self.lane.users.is_some() {
+            self.let_users_go_on();
         }
     }
 
@@ -468,7 +470,7 @@ impl<W: World> Worker<'_, W> {
         }
         self.window = Window::open(self.lane.now_ns);
         self.ledger = Ledger::open(self.lane.now_ns, self.window.cpu);
-        self.next_slice_ns = self.lane.now_ns + to_ns(SLICE);
+        self.next_slice_ns = self.slices_begin_ns() + to_ns(SLICE);
         if let (Stop::After(duration), None) = (self.orders.plan.stop, &self.lane.open) {
             self.deadline_ns = Some(self.lane.now_ns.saturating_add(to_ns(duration)));
             self.next_mark_ns = self.lane.now_ns + self.mark_step_ns();
@@ -489,6 +491,29 @@ impl<W: World> Worker<'_, W> {
         self.next_mark_ns = self.lane.now_ns.saturating_add(self.mark_step_ns());
     }
 
+    /// Slices of an open loop are of its plan, however late the thread was.
+    fn slices_begin_ns(&self) -> u64 {
+        if self.lane.open.is_some() { self.orders.open_ns } else { self.window.opened_ns }
+    }
+
+    /// The last slices: of an open loop there are some in which nothing is to be done any more.
+    fn hand_in_rest(&mut self, window_ns: u64) {
+        let span_ns = self.lane.now_ns.saturating_sub(self.slices_begin_ns());
+        let whole_ns = if self.lane.open.is_some() { span_ns.max(window_ns) } else { span_ns };
+        let left = Duration::from_nanos(whole_ns).saturating_sub(SLICE * self.slices as u32);
+        let empty = match self.lane.open {
+            Some(_) => (left.as_nanos().saturating_sub(1) / SLICE.as_nanos()) as u32,
+            None => 0,
+        };
+        let empty = empty.min(EMPTY_SLICES_MAX);
+        if empty == 0 {
+            return self.hand_in(left, true);
+        }
+        self.hand_in(SLICE, false);
+        (1..empty).for_each(|_| self.send_slice(Tally::default(), SLICE, false));
+        self.send_slice(Tally::default(), left - SLICE * empty, true);
+    }
+
     /// Hands in what was counted since the last time, and goes on with an empty tally.
     fn hand_in(&mut self, length: Duration, is_last: bool) {
         let empty = self.orders.spare.try_recv().unwrap_or_default();
@@ -499,6 +524,10 @@ impl<W: World> Worker<'_, W> {
         self.sums.failed += tally.counts.failed;
         self.sums.stamped_ns += tally.counts.stamped_ns;
         self.sums.recorded_ns += tally.recorded_ns(self.lane.open.is_some());
+        self.send_slice(tally, length, is_last);
+    }
+
+    fn send_slice(&mut self, tally: Tally, length: Duration, is_last: bool) {
         let (thread, number, in_flight) = (self.orders.thread, self.slices, self.lane.in_flight);
         let slice = Slice { thread, number, length, tally, in_flight, is_last };
         // Nobody listens only when the run is given up.
@@ -608,8 +637,6 @@ impl<W: World> Worker<'_, W> {
         let stopped = told && !self.is_past_deadline() && !self.is_finished();
         let planned_end_ns = self.settle();
         let span_ns = self.lane.now_ns.saturating_sub(self.window.opened_ns);
-        let last = Duration::from_nanos(span_ns).saturating_sub(SLICE * self.slices as u32);
-        self.hand_in(last, true);
         let window_ns = match planned_end_ns {
             // It was the planned one, however early or late its last answer came.
             Some(planned_end_ns) if !stopped || self.lane.now_ns >= planned_end_ns => {
@@ -618,6 +645,7 @@ impl<W: World> Worker<'_, W> {
             }
             _ => span_ns,
         };
+        self.hand_in_rest(window_ns);
         let machine = MachineLoad::now().zip(self.window.machine);
         let places_ns = span_ns as f64 * f64::from(self.orders.connections);
         let places_ns = places_ns * f64::from(self.orders.plan.depth);

@@ -201,6 +201,19 @@ fn pipelined_requests_wait_for_each_other() {
 }
 
 #[test]
+fn the_seconds_of_an_open_loop_go_on_to_its_end() {
+    let seconds = |rps, ms| {
+        let outcome = run(&paced(1, rps, Duration::from_millis(ms)), |_| vec![(MS, page("x"))]);
+        let of = |i: &crate::Interval| (i.length.as_millis(), i.sent, i.ok);
+        outcome.timeline.iter().map(of).collect::<Vec<_>>()
+    };
+    let each = (1_000, 1, 1);
+    assert_eq!(seconds(1.0, 3_500), [each, each, each, (500, 1, 1)]);
+    let none = (1_000, 0, 0);
+    assert_eq!(seconds(0.4, 5_000), [each, none, each, none, none]);
+}
+
+#[test]
 fn fewer_requests_than_places_are_spread_over_all_connections() {
     for (requests, each) in [(100, 10..=10), (25, 2..=3), (160, 16..=16), (400, 17..=400)] {
         let all = plan(10, Stop::Requests(requests));

@@ -46,7 +46,7 @@ fn exchange(entry: &Value) -> Result<Exchange, String> {
         took_ns: (entry["time"].as_f64().unwrap_or(0.0).max(0.0) * 1e6) as u64,
         method: text("method")?,
         url: text("url")?,
-        headers: fields(&request["headers"]),
+        headers: headers(request),
         body: body(&request["postData"]),
         status: u16::try_from(status).unwrap_or(0),
         answer_headers: fields(&entry["response"]["headers"]),
@@ -59,6 +59,16 @@ fn fields(list: &Value) -> Vec<(String, String)> {
         Some((field["name"].as_str()?.to_owned(), field["value"].as_str()?.to_owned()))
     };
     fields.filter_map(pair).collect()
+}
+
+/// The type of a body stands beside it, too, and not always among the headers.
+fn headers(request: &Value) -> Vec<(String, String)> {
+    let mut headers = fields(&request["headers"]);
+    let is_told = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    let kind = request["postData"]["mimeType"].as_str().filter(|kind| !kind.is_empty());
+    headers
+        .extend(kind.filter(|_| !is_told).map(|kind| ("Content-Type".to_owned(), kind.to_owned())));
+    headers
 }
 
 fn body(data: &Value) -> Vec<u8> {
@@ -166,6 +176,7 @@ mod tests {
         assert_eq!(exchanges[0].at_ns, 1_769_846_400_250_000_000);
         assert_eq!((exchanges[0].took_ns, exchanges[1].took_ns), (100_500_000, 0));
         assert_eq!(exchanges[1].body, b"a%20b=1%262");
+        assert_eq!(exchanges[1].headers, [("Content-Type".to_owned(), "x".to_owned())]);
         let text = write_scenario("a", &exchanges, &WriteOptions::default());
         assert!(text.contains("think = \"650ms\""), "{text}");
         assert!(!text.contains("authority"), "{text}");

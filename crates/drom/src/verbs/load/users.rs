@@ -139,7 +139,7 @@ impl Users {
             exchanges.into_iter().partition(|exchange| exchange.can_be_asked_again());
         if !others.is_empty() {
             let left_out = number_of(others.len() as u64, "request");
-            let why = "had no answer, or are not of http";
+            let why = "had no answer, or no URL of http without a user name";
             say::line(format!("{}: left out: {left_out} that {why}", path.display()));
         }
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
