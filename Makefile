@@ -10,7 +10,7 @@ PEER_PACKAGES = apache2 libapache2-mod-perl2 nginx-light wrk nghttp2-client apac
 PEERS = $(abspath $(TARGET))/peers
 FUZZ_CASES ?= 20000
 
-.PHONY: help demo test build bench bench-peers fuzz ratchet install clean
+.PHONY: help demo test build bench bench-peers accuracy fuzz ratchet install clean
 
 help:
 	@echo 'make demo         race the execution models of a Perl script; ends with a report'
@@ -18,6 +18,7 @@ help:
 	@echo 'make build        target/release/drom'
 	@echo 'make bench-peers  install httpd with mod_perl, nginx, wrk, h2load, ab, hey and oha, starting none'
 	@echo 'make bench        measure against them; writes bench/RESULTS.md (BENCH="--quick --only load")'
+	@echo 'make accuracy     how right drom load is: clocks, verdicts, capacities; writes bench/ACCURACY.md'
 	@echo 'make fuzz         the property tests with many more cases (FUZZ_CASES=20000)'
 	@echo 'make ratchet      rewrite the list of what is over a limit of the house'
 	@echo 'make install      install drom, its manual and completions below PREFIX (/usr/local)'
@@ -50,6 +51,12 @@ bench:
 	@scripts/packages.sh 'the benchmark' $(PERL_PACKAGES) $(SCRIPT_PACKAGES)
 	cargo build --release -p drom -p drom-bench
 	PATH="$(PEERS)/bin:$$PATH" $(TARGET)/release/drom-bench --drom $(TARGET)/release/drom $(BENCH)
+
+accuracy:
+	@scripts/rust.sh
+	cargo build --release -p drom-testkit --examples
+	scripts/accuracy.sh $(TARGET)/release/examples >bench/ACCURACY.md.new
+	mv bench/ACCURACY.md.new bench/ACCURACY.md
 
 # Property tests take their number of cases from the environment; a failure prints the seed to keep.
 fuzz:

@@ -166,7 +166,8 @@ of its own. wrk2 is not built here: it documents timers of 1 ms, ten times the l
 for. How late requests come is seen at a server of its own, by the kernel's stamps, from the
 earliest constant schedule that all of them could have followed; requests of the first half second
 are left out. Ten minutes at full rate are
-`drom-bench --only load-memory-growth --rounds 2 --seconds 600`.
+`drom-bench --only load-memory-growth --rounds 2 --seconds 600`. How right its figures are stands in
+[ACCURACY.md](ACCURACY.md) (`make accuracy`).
 ";
 
 /// Of the peers, but for those that Debian has not.

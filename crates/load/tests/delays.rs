@@ -2,10 +2,10 @@
 //! The server notes each delay from the read of the request to the write of the answer; between the
 //! two clocks lie four system calls and two passes through the loopback interface.
 //!
-//! How near the two come on a quiet machine is measured by `make bench` (asked: 50 us or 1 %). Here
-//! a machine that is busy with something else must not fail the test: the engine's figures may lie
-//! as far above the server's as a wrong unit, a coarse timer or a delayed acknowledgement does not,
-//! and hardly below. Noise only adds, so of several short tries the best one counts. That the
+//! How near the two come on a quiet machine is measured by `make accuracy` (asked: 50 us or 1 %).
+//! Here a machine that is busy with something else must not fail the test: the engine's figures may
+//! lie as far above the server's as a wrong unit, a coarse timer or a delayed acknowledgement does
+//! not, and hardly below. Noise only adds, so of several short tries the best one counts. That the
 //! comparison can fail on either side is a test of its own.
 
 use std::{

@@ -6,7 +6,7 @@
 //! are read then, and answered after `f + b - x`; all others after `b`.
 //!
 //! That the engine is within 2 % is tested in the simulator (`src/worker_tests.rs`), where nothing
-//! else runs, and measured by `make bench`. Here real sockets, a real clock and a machine with
+//! else runs, and measured by `make accuracy`. Here real sockets, a real clock and a machine with
 //! other things to do have a wider room.
 
 use std::{sync::atomic::AtomicBool, thread, time::Duration};
