@@ -21,6 +21,7 @@ pub enum Verb {
     Check(Box<verbs::check::Args>),
     Record(Box<verbs::record::Args>),
     Compare(verbs::compare::Args),
+    Profile(verbs::profile::Args),
     Report(verbs::report::Args),
     Ab(verbs::ab::Args),
     #[command(name = "http_load")]

@@ -52,6 +52,7 @@ pub const EXITS: [Entry; 12] = [
             ("check", "every check holds"),
             ("compare", "measured"),
             ("record", "recorded, also when Ctrl-C or TERM ended it"),
+            ("profile", "profiled; of a script that was started, its own status"),
         ],
     },
     Entry {
@@ -72,6 +73,7 @@ pub const EXITS: [Entry; 12] = [
                  is kept",
             ),
             ("record", "nothing was recorded, or it could not be written"),
+            ("profile", "no such process, not allowed, no Perl, or one that is not known"),
         ],
     },
     Entry {
@@ -87,6 +89,7 @@ pub const EXITS: [Entry; 12] = [
             ("check", "wrong flags or scenario"),
             ("compare", "wrong flags or plan"),
             ("record", "wrong flags, or a file that is none of its kind"),
+            ("profile", "wrong flags"),
         ],
     },
     Entry {
@@ -153,6 +156,7 @@ pub const EXITS: [Entry; 12] = [
                       it at once",
             ),
             ("check", "stopped by Ctrl-C"),
+            ("profile", "stopped by Ctrl-C, what was seen is printed"),
             ("compare", "stopped by Ctrl-C, what was measured so far is printed"),
         ],
     },

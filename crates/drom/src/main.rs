@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         Verb::Check(args) => verbs::check::run(&args).into(),
         Verb::Record(args) => verbs::record::run(&args).into(),
         Verb::Compare(args) => verbs::compare::run(args).into(),
+        Verb::Profile(args) => verbs::profile::run(&args),
         Verb::Report(args) => verbs::report::run(args).into(),
         Verb::Ab(args) => verbs::ab::run(args.words),
         Verb::HttpLoad(args) => verbs::http_load::run(args.words),

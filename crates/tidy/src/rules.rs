@@ -25,7 +25,7 @@ const LEAVES: &[&str] = &["tidy", "bench", "testkit"];
 const FUNCTION_LINES_MAX: usize = 70;
 const COLUMNS_MAX: usize = 100;
 const FILE_BYTES_MAX: u64 = 1 << 20;
-const CHANGELOG_KINDS: &[&str] = &["Serve", "Load", "Compare", "Report", "House"];
+const CHANGELOG_KINDS: &[&str] = &["Serve", "Load", "Profile", "Compare", "Report", "House"];
 
 /// A call that has a better one: pattern, where it is allowed (besides tests), what to write.
 struct Banned {

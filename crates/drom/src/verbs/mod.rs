@@ -9,6 +9,7 @@ pub mod http_load;
 pub mod httperf;
 pub mod load;
 pub mod man;
+pub mod profile;
 pub mod record;
 pub mod report;
 pub mod serve;

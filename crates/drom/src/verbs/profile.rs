@@ -1,0 +1,186 @@
+//! `drom profile`: where a Perl program spends its time, seen from outside it.
+
+use std::{
+    fs,
+    os::unix::process::ExitStatusExt,
+    path::PathBuf,
+    process::{Child, Command, ExitCode, ExitStatus},
+    time::Duration,
+};
+
+use drom_observe::clock;
+use drom_profile::{Ended, Error, Profile, Sampler, Watch, text};
+
+use super::load::{duration, output::cannot_write, watch_interrupts};
+use crate::{
+    exit::{self, Exit},
+    say,
+};
+
+/// See where a Perl program spends its time, without changing it
+///
+/// Looks at the program's memory from outside, at random moments: nothing is loaded into it, and it
+/// is not stopped. A program that is started here keeps its input, output and exit status.
+#[derive(clap::Args)]
+#[command(after_help = exit::help("profile", AFTER_HELP))]
+pub struct Args {
+    /// A Perl script and its arguments; the perl is the one in PATH
+    #[arg(value_name = "SCRIPT", required_unless_present = "pid", conflicts_with = "pid")]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    script: Vec<String>,
+    /// A process that runs already
+    #[arg(short, long, value_name = "PID")]
+    pid: Option<i32>,
+    /// End after so long [default: when the process ends]
+    #[arg(short, long, value_parser = duration::parse, value_name = "TIME")]
+    duration: Option<Duration>,
+    /// Looks a second, at random moments; up to 10000
+    #[arg(long, default_value = "100", value_parser = rate, value_name = "HZ")]
+    rate: f64,
+    /// What is written: the table, or a line a stack (for flame graphs)
+    #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
+    format: Format,
+    /// Write it here; `-`, or no file: standard error for a script, standard output for --pid
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Rows of the table
+    #[arg(short = 'O', long, default_value_t = text::ROWS, value_name = "N")]
+    rows: usize,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Format {
+    Text,
+    Collapsed,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  drom profile script.pl --its --arguments          the script's own output and status pass through
+  drom profile --pid 4711 -d 10s                    a program that runs already
+  drom profile --format collapsed -o out.folded script.pl && flamegraph.pl out.folded > out.svg";
+
+/// A new perl needs a moment until it has an interpreter.
+const START_STEP: Duration = Duration::from_millis(1);
+
+struct Failure {
+    message: String,
+    exit: Exit,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { message: error.to_string(), exit: Exit::Failed }
+    }
+}
+
+pub fn run(args: &Args) -> ExitCode {
+    let done = match args.pid {
+        Some(pid) => attached(args, pid),
+        None => started(args),
+    };
+    done.unwrap_or_else(|failure| {
+        say::line(format!("drom profile: {}", failure.message));
+        failure.exit.into()
+    })
+}
+
+fn attached(args: &Args, pid: i32) -> Result<ExitCode, Failure> {
+    let stop = watch_interrupts();
+    let (mut sampler, mut profile) = (Sampler::attach(pid)?, Profile::default());
+    let ended = watch(args).run(&mut sampler, &mut profile, stop)?;
+    tell(args, &profile)?;
+    Ok(if ended == Ended::Stopped { Exit::Interrupted } else { Exit::Done }.into())
+}
+
+fn started(args: &Args) -> Result<ExitCode, Failure> {
+    let stop = watch_interrupts();
+    let mut command = Command::new("perl");
+    let mut child = command.args(&args.script).spawn().map_err(|error| Failure {
+        message: format!("perl cannot be started: {error}; is it in PATH?"),
+        exit: Exit::Failed,
+    })?;
+    let mut profile = Profile::default();
+    let watched = attach(&mut child).and_then(|sampler| match sampler {
+        Some(mut sampler) => Ok(watch(args).run(&mut sampler, &mut profile, stop).map(drop)?),
+        None => Ok(()),
+    });
+    // Whatever becomes of the profile, the program goes on to its end.
+    if let Err(failure) = watched {
+        say::line(format!("drom profile: {}", failure.message));
+    }
+    let status = wait(&mut child)?;
+    tell(args, &profile)?;
+    Ok(passed_on(status))
+}
+
+fn watch(args: &Args) -> Watch {
+    Watch { rate_hz: args.rate, duration: args.duration, seed: clock::monotonic_ns() }
+}
+
+/// As soon as there is an interpreter; `None` when it ended before.
+fn attach(child: &mut Child) -> Result<Option<Sampler>, Failure> {
+    let pid = i32::try_from(child.id()).expect("a process number");
+    loop {
+        let error = match Sampler::attach(pid) {
+            Ok(sampler) => return Ok(Some(sampler)),
+            Err(error) => error,
+        };
+        if child.try_wait().map_err(cannot_wait)?.is_some() {
+            return Ok(None);
+        }
+        if !matches!(error, Error::NoInterpreter { .. } | Error::NoPerl { .. }) {
+            return Err(error.into());
+        }
+        clock::sleep(START_STEP);
+    }
+}
+
+fn wait(child: &mut Child) -> Result<ExitStatus, Failure> {
+    child.wait().map_err(cannot_wait)
+}
+
+fn cannot_wait(error: std::io::Error) -> Failure {
+    Failure { message: format!("the program cannot be waited for: {error}"), exit: Exit::Failed }
+}
+
+/// As a shell has it.
+fn passed_on(status: ExitStatus) -> ExitCode {
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
+
+fn tell(args: &Args, profile: &Profile) -> Result<(), Failure> {
+    let report = match args.format {
+        Format::Text => text::table(profile, args.rows),
+        Format::Collapsed => text::collapsed(profile, false),
+    };
+    let failed = |message| Failure { message, exit: Exit::Failed };
+    match &args.output {
+        Some(path) if path.as_os_str() != "-" => {
+            fs::write(path, report).map_err(|error| failed(cannot_write(path, &error)))
+        }
+        None if args.pid.is_none() => {
+            say::part(report);
+            Ok(())
+        }
+        _ => say::result(&report)
+            .map_err(|error| failed(format!("cannot print the result: {error}"))),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| (0.1..=10_000.0).contains(rate));
+    rate.ok_or_else(|| "looks a second are a number from 0.1 to 10000".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read() {
+        assert_eq!((rate("100"), rate("0.5")), (Ok(100.0), Ok(0.5)));
+        assert!(["", "0", "-1", "x", "20000", "NaN"].iter().all(|text| rate(text).is_err()));
+    }
+}

@@ -1,0 +1,108 @@
+//! `drom profile` from outside: what it tells, and that it changes nothing.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+};
+
+const HOT: &str = "\
+sub hot { my $sum = 0; $sum += $_ for 1 .. 1000; $sum }
+sub outer { hot() }
+my $until = time + 1;
+print \"hello\\n\";
+outer() while time <= $until;
+";
+
+fn drom(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
+    command.arg("profile").args(words).stdin(Stdio::null()).output().expect("it starts")
+}
+
+fn said(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn script(folder: &Path, text: &str) -> PathBuf {
+    let path = folder.join("hot.pl");
+    fs::write(&path, text).expect("written");
+    path
+}
+
+/// A process that is ended with the test.
+struct Target(Child);
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn target(program: &str, words: &[&str]) -> Target {
+    let mut command = Command::new(program);
+    Target(command.args(words).stdout(Stdio::null()).spawn().expect("it starts"))
+}
+
+#[test]
+fn a_script_keeps_its_output_and_status_and_its_hot_sub_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = script(folder.path(), &format!("{HOT}exit 3;\n"));
+    let output = drom(&[path.to_str().expect("text")]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert_eq!(said(&output.stdout), "hello\n");
+    let table = said(&output.stderr);
+    let first = table.lines().nth(2).expect("a row");
+    assert!(table.contains("%Time ExclSec CumulS #Calls sec/call Csec/c  Name"), "{table}");
+    assert!(first.ends_with("  main::hot"), "{table}");
+}
+
+#[test]
+fn stacks_are_folded_into_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = script(folder.path(), HOT);
+    let file = folder.path().join("out.folded");
+    let words = ["--format", "collapsed", "--rate", "500", "-o"];
+    let files = [file.to_str().expect("text"), path.to_str().expect("text")];
+    let output = drom(&[&words[..], &files].concat());
+    assert_eq!((output.status.code(), said(&output.stderr)), (Some(0), String::new()));
+    let folded = fs::read_to_string(&file).expect("written");
+    let is_hot = |line: &str| line.starts_with("main;main::outer;main::hot;CORE:");
+    assert!(folded.lines().any(is_hot), "{folded}");
+    let counts = folded.lines().map(|line| line.rsplit(' ').next().expect("a count"));
+    assert!(counts.map(|count| count.parse::<u64>().expect("a number")).sum::<u64>() > 20);
+}
+
+#[test]
+fn the_end_of_a_script_is_passed_on() {
+    let ends = [("kill 9, $$;", 137), ("exit 0;", 0), ("die;", 255), ("syntax error(", 255)];
+    for (text, status) in ends {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = script(folder.path(), text);
+        assert_eq!(drom(&[path.to_str().expect("text")]).status.code(), Some(status), "{text}");
+    }
+}
+
+#[test]
+fn a_process_that_runs_is_looked_into_and_runs_on() {
+    let mut target = target("perl", &["-e", "sub busy { 1 for 1 .. 1000 } busy() while 1"]);
+    let pid = target.0.id().to_string();
+    let output = drom(&["--pid", &pid, "-d", "500ms", "--rate", "200"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(said(&output.stdout).contains("main::busy"), "{output:?}");
+    assert_eq!(target.0.try_wait().expect("ours"), None, "it lives");
+}
+
+#[test]
+fn what_cannot_be_looked_into_is_said() {
+    let target = target("sleep", &["60"]);
+    let refused = drom(&["--pid", &target.0.id().to_string()]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(said(&refused.stderr).contains("is no Perl"), "{refused:?}");
+    let nobody = drom(&["--pid", "99999999"]);
+    assert_eq!(nobody.status.code(), Some(1));
+    assert!(said(&nobody.stderr).contains("there is no process 99999999"), "{nobody:?}");
+    for words in [&[][..], &["--rate", "0", "x.pl"], &["--pid", "1", "x.pl"], &["--pid", "x"]] {
+        assert_eq!(drom(words).status.code(), Some(2), "{words:?}");
+    }
+}

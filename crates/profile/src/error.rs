@@ -1,0 +1,27 @@
+//! Why a process cannot be looked into.
+
+use std::{io, path::PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error("there is no process {pid}")]
+    NoProcess { pid: i32 },
+    #[error("process {pid} ended")]
+    Ended { pid: i32 },
+    #[error(
+        "process {pid} may not be looked into: {source}; be its user or root, and where \
+         kernel.yama.ptrace_scope is 1 or more, root (or its parent)"
+    )]
+    NotAllowed { pid: i32, source: io::Error },
+    #[error("process {pid} is no Perl: neither its program nor a library of it has perl in it")]
+    NoPerl { pid: i32 },
+    #[error("{} of process {pid} cannot be read: {source}", file.display())]
+    File { pid: i32, file: PathBuf, source: io::Error },
+    #[error("{} is no program that can be understood: {reason}", file.display())]
+    Program { file: PathBuf, reason: String },
+    #[error("process {pid} runs perl {version}, whose memory is not known: {seen}")]
+    Unknown { pid: i32, version: String, seen: String },
+    #[error("the perl of process {pid} has not begun or is over: it has no interpreter")]
+    NoInterpreter { pid: i32 },
+}

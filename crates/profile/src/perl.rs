@@ -1,0 +1,171 @@
+//! A perl in another process: which one it is, where its interpreter is, and what its numbers mean.
+
+use std::io;
+
+use crate::{
+    abi::{Fingerprint, Layout},
+    error::Error,
+    memory::{Memory, Part, Remote},
+    program::Symbols,
+};
+
+/// Where what runs is to be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// All in one structure.
+    Interpreter(u64),
+    /// Variables of their own, of a perl without `MULTIPLICITY`.
+    Globals { curcop: u64, curstackinfo: u64 },
+}
+
+#[derive(Clone, Debug)]
+pub struct Perl {
+    pub fingerprint: Fingerprint,
+    pub layout: Layout,
+    pub place: Place,
+    pub ops: Ops,
+}
+
+/// Numbers of the operators that mean something here, and everybody's name.
+#[derive(Clone, Debug, Default)]
+pub struct Ops {
+    pub names: Vec<String>,
+    pub entersub: u16,
+    pub require: u16,
+    pub dofile: u16,
+}
+
+impl Perl {
+    /// Looks at a living process.
+    ///
+    /// # Errors
+    /// That it is none, has no perl, or one that is not known.
+    pub fn attach(pid: i32) -> Result<Self, Error> {
+        let memory = Remote { pid };
+        let symbols = Symbols::of(pid)?;
+        let denied = |source: io::Error| gone(pid, source);
+        let fingerprint = fingerprint(&memory, &symbols).map_err(denied)?;
+        let version =
+            format!("{}.{}.{}", fingerprint.revision, fingerprint.version, fingerprint.subversion);
+        let layout = Layout::of(&fingerprint).ok_or_else(|| Error::Unknown {
+            pid,
+            version,
+            seen: format!("{fingerprint:?} in {}", symbols.file.display()),
+        })?;
+        let place = place(&memory, &symbols).map_err(denied)?;
+        let place = place.ok_or(Error::NoInterpreter { pid })?;
+        let ops = ops(&memory, &symbols).map_err(denied)?;
+        Ok(Self { fingerprint, layout, place, ops })
+    }
+}
+
+/// Why nothing more can be read.
+pub fn gone(pid: i32, source: io::Error) -> Error {
+    match source.raw_os_error() {
+        Some(libc::ESRCH) => Error::Ended { pid },
+        _ => Error::NotAllowed { pid, source },
+    }
+}
+
+fn fingerprint(memory: &impl Memory, symbols: &Symbols) -> io::Result<Fingerprint> {
+    let byte = |name: &str| -> io::Result<u8> {
+        let mut byte = [0];
+        memory.bytes(symbols.address(name).unwrap_or(0), &mut byte)?;
+        Ok(byte[0])
+    };
+    let options = symbols.address("PL_bincompat_options").unwrap_or(0);
+    let options = text(memory, options, 1_024)?;
+    Ok(Fingerprint {
+        revision: byte("PL_revision")?,
+        version: byte("PL_version")?,
+        subversion: byte("PL_subversion")?,
+        has_threads: options.contains("USE_ITHREADS"),
+        is_multiple: options.contains("MULTIPLICITY"),
+    })
+}
+
+fn place(memory: &impl Memory, symbols: &Symbols) -> io::Result<Option<Place>> {
+    if let Some(at) = symbols.address("PL_curinterp") {
+        let interpreter = memory.word(at)?.filter(|interpreter| *interpreter != 0);
+        return Ok(interpreter.map(Place::Interpreter));
+    }
+    let globals = symbols.address("PL_curcop").zip(symbols.address("PL_curstackinfo"));
+    Ok(globals.map(|(curcop, curstackinfo)| Place::Globals { curcop, curstackinfo }))
+}
+
+/// Longer names of operators there are none.
+const OP_NAME_MAX: usize = 32;
+
+fn ops(memory: &impl Memory, symbols: &Symbols) -> io::Result<Ops> {
+    let table = symbols.address("PL_op_name").zip(symbols.size("PL_op_name"));
+    let Some((at, size)) = table else { return Ok(Ops::default()) };
+    let mut pointers = vec![0; size as usize];
+    memory.bytes(at, &mut pointers)?;
+    let mut texts = vec![[0; OP_NAME_MAX]; pointers.len() / 8];
+    let places = pointers.chunks_exact(8).map(|bytes| u64_at(bytes, 0));
+    let parts = texts.iter_mut().zip(places);
+    let mut parts: Vec<Part<'_>> = parts.map(|(text, at)| Part::new(at, text)).collect();
+    memory.read(&mut parts)?;
+    let names: Vec<String> = texts.iter().map(|text| until_nul(text)).collect();
+    let number = |wanted: &str| {
+        names.iter().position(|name| name == wanted).map_or(u16::MAX, |at| at as u16)
+    };
+    let (entersub, require, dofile) = (number("entersub"), number("require"), number("dofile"));
+    Ok(Ops { entersub, require, dofile, names })
+}
+
+/// A C string, as far as it can be read.
+pub fn text(memory: &impl Memory, at: u64, longest: usize) -> io::Result<String> {
+    const STEP: usize = 64;
+    let mut bytes = Vec::new();
+    while bytes.len() < longest {
+        let mut step = [0; STEP];
+        // Never over the end of a page that may be the last one.
+        let here = at + bytes.len() as u64;
+        let step = &mut step[..STEP.min((0x1000 - (here & 0xfff)) as usize)];
+        if !memory.bytes(here, step)? {
+            break;
+        }
+        bytes.extend_from_slice(step);
+        if step.contains(&0) {
+            break;
+        }
+    }
+    Ok(until_nul(&bytes))
+}
+
+fn until_nul(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// Numbers in bytes that were read whole.
+pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes(bytes[at..at + 2].try_into().expect("two bytes"))
+}
+
+/// The kinds of stack that perl runs code on, by `si_type`.
+#[must_use]
+pub fn boundary(si_type: i32) -> Option<&'static str> {
+    match si_type {
+        2 => Some("tie or magic"),
+        3 => Some("sort"),
+        4 => Some("signal"),
+        5 => Some("overload"),
+        6 => Some("DESTROY"),
+        7 => Some("__WARN__"),
+        8 => Some("__DIE__"),
+        9 => Some("require"),
+        10 => Some("callback"),
+        11 => Some("regex"),
+        _ => None,
+    }
+}

@@ -1,0 +1,164 @@
+//! Where the time went: a [`Profile`] counts stacks by the names of their frames, whoever took
+//! them. Adding up, merging and dropping detail; how it looks is other files' business.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+/// What runs, and where it is in it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Frame {
+    /// `Package::sub`, a file's name for `main` code, an operator's for a leaf.
+    pub name: Arc<str>,
+    pub kind: Kind,
+    pub file: Arc<str>,
+    pub line: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    Main,
+    Sub,
+    Xs,
+    Eval,
+    /// Perl called what is above it: a sort block, a tie, a destructor.
+    Boundary,
+    /// A builtin, or another operator: the innermost frame.
+    Op,
+}
+
+/// Stacks, outermost frame first, and how often each was seen.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    frames: Vec<Frame>,
+    numbers: HashMap<Frame, u32>,
+    stacks: BTreeMap<Vec<u32>, u64>,
+    pub taken: Taken,
+}
+
+/// How the samples were taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    pub wall: Duration,
+    pub samples: u64,
+    /// Planned and not taken: the profiler was late by more than a whole interval.
+    pub missed: u64,
+    /// Something moved while it was read; counted all the same.
+    pub torn: u64,
+    /// The process was not at work; not counted among the samples of CPU time.
+    pub idle: u64,
+}
+
+impl Profile {
+    /// Counts a stack, outermost frame first.
+    pub fn add(&mut self, stack: impl IntoIterator<Item = Frame>, count: u64) {
+        let numbers: Vec<u32> = stack.into_iter().map(|frame| self.number(frame)).collect();
+        *self.stacks.entry(numbers).or_default() += count;
+        self.taken.samples += count;
+    }
+
+    /// Adds what another one has.
+    pub fn merge(&mut self, other: &Self) {
+        for (stack, count) in &other.stacks {
+            self.add(stack.iter().map(|number| other.frames[*number as usize].clone()), *count);
+        }
+        let (taken, more) = (&mut self.taken, other.taken);
+        taken.wall = taken.wall.max(more.wall);
+        taken.missed += more.missed;
+        taken.torn += more.torn;
+        taken.idle += more.idle;
+    }
+
+    pub fn stacks(&self) -> impl Iterator<Item = (Vec<&Frame>, u64)> {
+        let named = |stack: &Vec<u32>| stack.iter().map(|n| &self.frames[*n as usize]).collect();
+        self.stacks.iter().map(move |(stack, count)| (named(stack), *count))
+    }
+
+    fn number(&mut self, frame: Frame) -> u32 {
+        if let Some(number) = self.numbers.get(&frame) {
+            return *number;
+        }
+        let number = self.frames.len() as u32;
+        self.frames.push(frame.clone());
+        self.numbers.insert(frame, number);
+        number
+    }
+}
+
+/// A sub's part of a profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    pub name: Arc<str>,
+    pub kind: Kind,
+    /// Samples in which it was the innermost, and in which it was anywhere.
+    pub exclusive: u64,
+    pub inclusive: u64,
+}
+
+impl Profile {
+    /// By sub, the largest exclusive share first. Operators count for the sub that they are in.
+    #[must_use]
+    pub fn shares(&self) -> Vec<Share> {
+        let mut shares: HashMap<(Arc<str>, Kind), (u64, u64)> = HashMap::new();
+        for (stack, count) in self.stacks() {
+            let subs =
+                stack.iter().filter(|frame| !matches!(frame.kind, Kind::Op | Kind::Boundary));
+            let mut names: Vec<(Arc<str>, Kind)> =
+                subs.map(|frame| (Arc::clone(&frame.name), frame.kind)).collect();
+            if let Some(innermost) = names.last() {
+                shares.entry(innermost.clone()).or_default().0 += count;
+            }
+            // A recursive sub is there once.
+            names.sort_unstable();
+            names.dedup();
+            names.into_iter().for_each(|name| shares.entry(name).or_default().1 += count);
+        }
+        let share =
+            |((name, kind), (exclusive, inclusive))| Share { name, kind, exclusive, inclusive };
+        let mut shares: Vec<Share> = shares.into_iter().map(share).collect();
+        shares.sort_by(|a, b| {
+            (b.exclusive, b.inclusive, &a.name).cmp(&(a.exclusive, a.inclusive, &b.name))
+        });
+        shares
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(name: &str, kind: Kind, line: u32) -> Frame {
+        Frame { name: name.into(), kind, file: "a.pl".into(), line }
+    }
+
+    fn some() -> Profile {
+        let main = frame("a.pl", Kind::Main, 9);
+        let fib = |line| frame("main::fib", Kind::Sub, line);
+        let mut profile = Profile::default();
+        profile.add([main.clone(), fib(2), fib(3)], 3);
+        profile.add([main.clone(), fib(2), frame("add", Kind::Op, 2)], 2);
+        profile.add([main], 1);
+        profile
+    }
+
+    #[test]
+    fn a_recursive_sub_is_in_its_stacks_once() {
+        let shares = some().shares();
+        let of = |at: usize| (&*shares[at].name, shares[at].exclusive, shares[at].inclusive);
+        assert_eq!((of(0), of(1)), (("main::fib", 5, 5), ("a.pl", 1, 6)));
+        assert_eq!((shares.len(), some().taken.samples), (2, 6));
+    }
+
+    #[test]
+    fn merged_profiles_have_the_stacks_of_both() {
+        let mut both = some();
+        let mut other = some();
+        (other.taken.missed, other.taken.wall) = (2, Duration::from_secs(3));
+        both.merge(&other);
+        assert_eq!((both.taken.samples, both.taken.missed), (12, 2));
+        assert_eq!(both.taken.wall, Duration::from_secs(3));
+        assert_eq!((both.stacks().count(), both.shares()[0].exclusive), (3, 10));
+    }
+}

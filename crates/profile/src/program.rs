@@ -1,0 +1,118 @@
+//! The file of a process that holds perl, and where its symbols are in memory. Reads `/proc` and
+//! the file; knows nothing of perl's structures.
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use object::{Object, ObjectSegment, ObjectSymbol};
+
+use crate::error::Error;
+
+/// A symbol of it tells that a file holds perl.
+const MARK: &str = "PL_op_name";
+const WANTED: [&str; 11] = [
+    MARK,
+    "PL_revision",
+    "PL_version",
+    "PL_subversion",
+    "PL_bincompat_options",
+    "PL_interp_size",
+    "PL_curinterp",
+    "PL_thr_key",
+    "PL_curcop",
+    "PL_curstackinfo",
+    "PL_defstash",
+];
+
+/// Of the file that holds perl: addresses in the process and sizes of what was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Symbols {
+    pub file: PathBuf,
+    found: HashMap<&'static str, (u64, u64)>,
+}
+
+/// A line of `/proc/PID/maps` that stands for the beginning of a file.
+struct Mapped {
+    start: u64,
+    file: PathBuf,
+}
+
+impl Symbols {
+    /// Of the process's libperl, or of its program.
+    pub fn of(pid: i32) -> Result<Self, Error> {
+        let root = PathBuf::from(format!("/proc/{pid}/root"));
+        for mapped in candidates(pid)? {
+            let inside = root.join(mapped.file.strip_prefix("/").unwrap_or(&mapped.file));
+            let bytes = match fs::read(&inside).or_else(|_| fs::read(&mapped.file)) {
+                Ok(bytes) => bytes,
+                Err(source) => return Err(Error::File { pid, file: mapped.file, source }),
+            };
+            let found = symbols(&bytes, mapped.start, &mapped.file)?;
+            if found.contains_key(MARK) {
+                return Ok(Self { file: mapped.file, found });
+            }
+        }
+        Err(Error::NoPerl { pid })
+    }
+
+    pub fn address(&self, name: &str) -> Option<u64> {
+        self.found.get(name).map(|(address, _)| *address)
+    }
+
+    pub fn size(&self, name: &str) -> Option<u64> {
+        self.found.get(name).map(|(_, size)| *size)
+    }
+}
+
+/// Libraries with perl in their names first; then the program.
+fn candidates(pid: i32) -> Result<Vec<Mapped>, Error> {
+    let maps =
+        fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => Error::NoProcess { pid },
+            _ => Error::NotAllowed { pid, source },
+        })?;
+    let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    let begins = maps.lines().filter_map(begin);
+    let (mut libraries, mut programs) = (Vec::new(), Vec::new());
+    for mapped in begins {
+        let name = mapped.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with("libperl.so") {
+            libraries.push(mapped);
+        } else if mapped.file == program {
+            programs.push(mapped);
+        }
+    }
+    libraries.append(&mut programs);
+    Ok(libraries)
+}
+
+/// `7f00-7f01 r--p 00000000 fe:00 12  /usr/bin/perl`
+fn begin(line: &str) -> Option<Mapped> {
+    let mut words = line.split_ascii_whitespace();
+    let (range, _, offset) = (words.next()?, words.next()?, words.next()?);
+    let (_, _, file) = (words.next()?, words.next()?, words.next()?);
+    let is_begin = offset.bytes().all(|byte| byte == b'0') && file.starts_with('/');
+    let start = u64::from_str_radix(range.split('-').next()?, 16).ok()?;
+    is_begin.then(|| Mapped { start, file: PathBuf::from(file) })
+}
+
+fn symbols(
+    bytes: &[u8],
+    start: u64,
+    file: &Path,
+) -> Result<HashMap<&'static str, (u64, u64)>, Error> {
+    let wrong =
+        |error: object::Error| Error::Program { file: file.to_owned(), reason: error.to_string() };
+    let elf = object::File::parse(bytes).map_err(wrong)?;
+    let lowest = elf.segments().map(|segment| segment.address()).min().unwrap_or(0);
+    let moved = start.wrapping_sub(lowest & !0xfff);
+    let symbols = elf.dynamic_symbols().filter(ObjectSymbol::is_definition);
+    let wanted = symbols.filter_map(|symbol| {
+        let name = WANTED.into_iter().find(|name| symbol.name() == Ok(name))?;
+        Some((name, (symbol.address().wrapping_add(moved), symbol.size())))
+    });
+    Ok(wanted.collect())
+}

@@ -1,0 +1,94 @@
+//! When to look: at random moments, so that nothing periodic in the process hides from them (the
+//! gaps are those of a Poisson process). A [`Watch`] has the clock; what a look sees is not its
+//! business.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::Duration,
+};
+
+use drom_observe::clock;
+use drom_stats::Rng;
+
+use crate::{error::Error, profile::Profile, sampler::Sampler};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Watch {
+    pub rate_hz: f64,
+    /// `None`: as long as the process lives.
+    pub duration: Option<Duration>,
+    pub seed: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The time was over.
+    Over,
+    Stopped,
+    /// The process ended.
+    Gone,
+}
+
+/// Nobody waits longer for a Ctrl-C.
+const NAP_MAX: Duration = Duration::from_millis(100);
+
+impl Watch {
+    /// Looks until the end.
+    ///
+    /// # Errors
+    /// Why the process cannot be looked into any more, but for its end.
+    pub fn run(
+        &self,
+        sampler: &mut Sampler,
+        profile: &mut Profile,
+        stop: &AtomicBool,
+    ) -> Result<Ended, Error> {
+        let mut rng = Rng::new(self.seed);
+        let began_ns = clock::monotonic_ns();
+        let end_ns = self.duration.map_or(u64::MAX, |length| began_ns + length.as_nanos() as u64);
+        let mut next_ns = began_ns;
+        let ended = loop {
+            next_ns += self.gap_ns(&mut rng);
+            if let Some(ended) = wait(next_ns.min(end_ns), stop) {
+                break ended;
+            }
+            if next_ns >= end_ns {
+                break Ended::Over;
+            }
+            match sampler.sample(profile) {
+                Ok(()) => {}
+                Err(Error::Ended { .. }) => break Ended::Gone,
+                Err(error) => return Err(error),
+            }
+            let now_ns = clock::monotonic_ns();
+            while next_ns + self.mean_ns() < now_ns {
+                next_ns += self.gap_ns(&mut rng);
+                profile.taken.missed += u64::from(next_ns < now_ns);
+            }
+        };
+        profile.taken.wall += Duration::from_nanos(clock::monotonic_ns() - began_ns);
+        Ok(ended)
+    }
+
+    fn mean_ns(&self) -> u64 {
+        (1e9 / self.rate_hz) as u64
+    }
+
+    fn gap_ns(&self, rng: &mut Rng) -> u64 {
+        (-(1.0 - rng.unit()).ln() * 1e9 / self.rate_hz) as u64
+    }
+}
+
+/// Until then; `None` when nobody has stopped it meanwhile.
+fn wait(until_ns: u64, stop: &AtomicBool) -> Option<Ended> {
+    loop {
+        if stop.load(Relaxed) {
+            return Some(Ended::Stopped);
+        }
+        let left = Duration::from_nanos(until_ns.saturating_sub(clock::monotonic_ns()));
+        if left.is_zero() {
+            return None;
+        }
+        clock::sleep(left.min(NAP_MAX));
+    }
+}
