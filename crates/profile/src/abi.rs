@@ -9,7 +9,6 @@ pub struct Fingerprint {
     pub subversion: u8,
     /// `USE_ITHREADS`: COPs hold names, in place of globs.
     pub has_threads: bool,
-    pub is_multiple: bool,
 }
 
 /// Offsets in bytes, by the names of the fields in perl's headers.
@@ -17,14 +16,12 @@ pub struct Fingerprint {
 pub struct Layout {
     pub interpreter_curcop: usize,
     pub interpreter_curstackinfo: usize,
-    pub interpreter_defstash: usize,
     pub si_type: usize,
     pub context_size: usize,
     pub context_sub_cv: usize,
     pub context_eval_namesv: usize,
-    /// `None`: the extra part of a hash stands behind its array.
+    /// Else the extra part of a hash stands behind its array.
     pub hash_aux_in_body: bool,
-    /// Ithreads.
     pub has_threads: bool,
 }
 
@@ -38,7 +35,6 @@ impl Layout {
         let base = Self {
             interpreter_curcop: 0xd0,
             interpreter_curstackinfo: 0xe0,
-            interpreter_defstash: 0xc0,
             si_type: 0x2c,
             context_size: 104,
             context_sub_cv: 0x48,
@@ -49,7 +45,6 @@ impl Layout {
         let before_34 = Self {
             interpreter_curcop: 0xe0,
             interpreter_curstackinfo: 0xf0,
-            interpreter_defstash: 0xd0,
             hash_aux_in_body: false,
             ..base
         };
@@ -77,7 +72,6 @@ pub const INTERPRETER_BYTES: usize = 0xf8;
 pub const SI_CXSTACK: usize = 8;
 pub const SI_PREV: usize = 0x10;
 pub const SI_CXIX: usize = 0x20;
-pub const SI_CXMAX: usize = 0x24;
 pub const SI_BYTES: usize = 0x30;
 
 pub const CONTEXT_TYPE: usize = 0;
@@ -102,11 +96,9 @@ pub const TYPE_HV: u32 = 12;
 pub const TYPE_CV: u32 = 13;
 pub const FLAG_HAS_AUX: u32 = 0x0200_0000;
 pub const FLAG_ROK: u32 = 0x0800;
-pub const FLAG_POK: u32 = 0x0400;
 
 pub const CV_STASH: usize = 0x20;
 pub const CV_START: usize = 0x28;
-pub const CV_ROOT: usize = 0x30;
 pub const CV_GV: usize = 0x38;
 pub const CV_FLAGS: usize = 0x5c;
 pub const CV_BYTES: usize = 0x68;

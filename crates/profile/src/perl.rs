@@ -20,7 +20,6 @@ pub enum Place {
 
 #[derive(Clone, Debug)]
 pub struct Perl {
-    pub fingerprint: Fingerprint,
     pub layout: Layout,
     pub place: Place,
     pub ops: Ops,
@@ -31,8 +30,6 @@ pub struct Perl {
 pub struct Ops {
     pub names: Vec<String>,
     pub entersub: u16,
-    pub require: u16,
-    pub dofile: u16,
 }
 
 impl Perl {
@@ -55,7 +52,7 @@ impl Perl {
         let place = place(&memory, &symbols).map_err(denied)?;
         let place = place.ok_or(Error::NoInterpreter { pid })?;
         let ops = ops(&memory, &symbols).map_err(denied)?;
-        Ok(Self { fingerprint, layout, place, ops })
+        Ok(Self { layout, place, ops })
     }
 }
 
@@ -80,7 +77,6 @@ fn fingerprint(memory: &impl Memory, symbols: &Symbols) -> io::Result<Fingerprin
         version: byte("PL_version")?,
         subversion: byte("PL_subversion")?,
         has_threads: options.contains("USE_ITHREADS"),
-        is_multiple: options.contains("MULTIPLICITY"),
     })
 }
 
@@ -107,11 +103,9 @@ fn ops(memory: &impl Memory, symbols: &Symbols) -> io::Result<Ops> {
     let mut parts: Vec<Part<'_>> = parts.map(|(text, at)| Part::new(at, text)).collect();
     memory.read(&mut parts)?;
     let names: Vec<String> = texts.iter().map(|text| until_nul(text)).collect();
-    let number = |wanted: &str| {
-        names.iter().position(|name| name == wanted).map_or(u16::MAX, |at| at as u16)
-    };
-    let (entersub, require, dofile) = (number("entersub"), number("require"), number("dofile"));
-    Ok(Ops { entersub, require, dofile, names })
+    let entersub = names.iter().position(|name| name == "entersub");
+    let entersub = entersub.map_or(u16::MAX, |at| at as u16);
+    Ok(Ops { entersub, names })
 }
 
 /// A C string, as far as it can be read.

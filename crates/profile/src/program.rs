@@ -13,18 +13,15 @@ use crate::error::Error;
 
 /// A symbol of it tells that a file holds perl.
 const MARK: &str = "PL_op_name";
-const WANTED: [&str; 11] = [
+const WANTED: [&str; 8] = [
     MARK,
     "PL_revision",
     "PL_version",
     "PL_subversion",
     "PL_bincompat_options",
-    "PL_interp_size",
     "PL_curinterp",
-    "PL_thr_key",
     "PL_curcop",
     "PL_curstackinfo",
-    "PL_defstash",
 ];
 
 /// Of the file that holds perl: addresses in the process and sizes of what was asked for.

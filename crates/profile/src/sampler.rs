@@ -29,11 +29,6 @@ impl Sampler {
         Ok(Self { memory: Remote { pid }, perl, walker, names, look })
     }
 
-    #[must_use]
-    pub fn perl(&self) -> &Perl {
-        &self.perl
-    }
-
     /// Takes a sample.
     ///
     /// # Errors
@@ -70,7 +65,7 @@ impl Sampler {
             }
             walk::Kind::EvalBlock => ("(eval)".into(), Kind::Eval),
             walk::Kind::EvalText => ("(eval STRING)".into(), Kind::Eval),
-            walk::Kind::Require(_) => (format!("(require {file})").into(), Kind::Eval),
+            walk::Kind::Require => (format!("(require {file})").into(), Kind::Eval),
             walk::Kind::Boundary(si_type) => {
                 (format!("({})", boundary(si_type).unwrap_or("perl")).into(), Kind::Boundary)
             }

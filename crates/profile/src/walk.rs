@@ -24,8 +24,8 @@ pub enum Kind {
     Format(u64),
     EvalBlock,
     EvalText,
-    /// Of a file; an SV with its name.
-    Require(u64),
+    /// Of a file: the one that its statements are in.
+    Require,
     /// The stack on which what is above was called: by `si_type`.
     Boundary(i32),
     Main,
@@ -193,7 +193,7 @@ fn kind(layout: &Layout, context: &[u8]) -> Option<Kind> {
         }
         abi::CONTEXT_EVAL => match u64_at(context, layout.context_eval_namesv) {
             0 => Some(Kind::EvalText),
-            name => Some(Kind::Require(name)),
+            _ => Some(Kind::Require),
         },
         _ => None,
     }

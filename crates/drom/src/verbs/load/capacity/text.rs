@@ -62,8 +62,8 @@ fn with_reasons(line: &str, reasons: &str, width: Option<usize>) -> Vec<String> 
 fn heading(told: &Told<'_>) -> Vec<(&'static str, String)> {
     let plan = told.asked.plan;
     let conditions = told.asked.conditions.iter().map(|one| one.expression.as_str());
-    let clients =
-        format!("{}, {}", who(plan, plan.connections), number_of(plan.threads as usize, "thread"),);
+    let threads = number_of(plan.threads as usize, "thread");
+    let clients = format!("{}, {threads}", who(plan, plan.connections));
     let closed = told.found.closed_rps.map_or_else(String::new, |rps| {
         format!("; a closed loop before it reached {}", a_second(told, Some(rps)))
     });
