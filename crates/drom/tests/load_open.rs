@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use drom_testkit::{Script, Server};
 use loading::{document, drom, server};
 use serde_json::Value;
 
@@ -79,6 +80,24 @@ fn what_could_not_be_sent_is_told() {
         String::from_utf8(drom(&[&url, "-c", "1", "--rate", "40", "-d", "1s"]).stdout).unwrap();
     assert!(text.contains("unsent: no connection was free"), "{text}");
     assert!(text.contains("warn schedule") && text.contains("from the planned time"), "{text}");
+}
+
+/// One queue, a hundred a second: of three hundred in a second two thirds come after it.
+#[test]
+fn answers_after_the_window_are_in_no_rate() {
+    let server = Server::start(Script::limited(100.0)).expect("a server");
+    let url = format!("http://{}/", server.address());
+    let flags = [&url, "--rate", "300", "-c", "400", "-d", "1s", "--threshold", "rate>=150"];
+    let output = drom(&[&flags[..], &["--json"]].concat());
+    let told = document(&output);
+    assert_eq!(output.status.code(), Some(4), "{told:#}");
+    let number = |value: &Value| value.as_f64().expect("a number");
+    assert_eq!(told["requests"]["ok"], 300);
+    let (rate, drained) = (number(&told["rate_rps"]), number(&told["open"]["drained"]));
+    assert!(rate < 110.0 && (rate + drained - 300.0).abs() < 1e-6, "{rate} {drained}");
+    assert!(number(&told["open"]["drain_s"]) > 1.5, "{told:#}");
+    let text = String::from_utf8(drom(&flags).stdout).unwrap();
+    assert!(text.contains("came after the window, in no rate"), "{text}");
 }
 
 #[test]

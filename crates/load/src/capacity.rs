@@ -13,6 +13,7 @@ use std::{
 use drom_observe::clock::{monotonic_ns, sleep};
 
 use crate::{
+    connection::to_ns,
     error::Error,
     outcome::Outcome,
     plan::{Pace, Plan, Stop},
@@ -24,7 +25,7 @@ use crate::{
 mod judge;
 mod search;
 
-pub use judge::{Seen, growth, judge};
+pub use judge::{Known, Seen, judge};
 pub use search::{Bounds, Capacity, Ended, Search, TRIES_MAX, Tried, Try, Verdict, Wall};
 
 /// What is searched for, and how. Where users ask, all rates are of their rounds.
@@ -57,8 +58,9 @@ pub struct Attempt {
 #[derive(Debug)]
 pub struct Found {
     pub capacity: Capacity,
-    /// What the closed loop before the search reached.
+    /// What the closed loop before the search reached, and over how many connections.
     pub closed_rps: Option<f64>,
+    pub closed_connections: u32,
     pub took: Duration,
     pub interrupted: bool,
     /// For how long nothing had been answered when it was stopped, where it was over a second.
@@ -67,6 +69,12 @@ pub struct Found {
     pub broken: Option<Error>,
 }
 
+/// A queue that is left is seen by so many requests at once. A server that takes one after the
+/// other is not to be kept busy by those that look whether it is.
+const REST_CONNECTIONS: u32 = 8;
+/// What is under way when the closed loop ends is a queue that is left: no longer than this, nor
+/// than is waited for.
+const CLOSED_CONNECTIONS: u32 = 64;
 /// A closed loop as long as this part of the time tells where to begin.
 const CLOSED_PART: u32 = 30;
 /// The search begins so far below what a closed loop reaches: there every queue is full.
@@ -74,8 +82,11 @@ const START_SHARE: f64 = 0.8;
 /// At rest: answers take no longer than twice what they took before, and a millisecond.
 const AT_REST: u32 = 2;
 const AT_REST_MORE: Duration = Duration::from_millis(1);
-/// Longest wait for that, as a part of the time, and the pause between two looks.
+/// Longest wait for that, as a part of the time, the pause between two looks, and how often it is
+/// waited for a queue that gets shorter: by so much.
 const REST_PART: u32 = 12;
+const REST_WAITS: u32 = 3;
+const SHORTER: f64 = 0.7;
 const REST_STEP: Duration = Duration::from_millis(50);
 /// Shorter silence is not worth a word: a stop ends the look that would have had an answer.
 const SILENT: Duration = Duration::from_secs(1);
@@ -88,10 +99,18 @@ pub fn find(
     tell: &mut dyn FnMut(&Attempt, &Outcome),
 ) -> Result<Found, Error> {
     let began_ns = monotonic_ns();
-    let mut server =
-        Server { asked, stop, at_rest: None, quickest: None, silent_ns: None, told_ns: began_ns };
-    server.at_rest = server.rest_p50()?;
-    let closed_rps = server.closed_loop()?;
+    let mut server = Server {
+        asked,
+        stop,
+        at_rest: None,
+        known: Known::default(),
+        silent_ns: None,
+        told_ns: began_ns,
+        end_ns: began_ns.saturating_add(to_ns(asked.time)),
+    };
+    server.at_rest = server.look()?;
+    let closed_connections = server.closed_connections();
+    let closed_rps = server.closed_loop(closed_connections)?;
     server.come_to_rest()?;
     let start_rps = asked.start_rps.or(closed_rps.map(|rps| rps * START_SHARE));
     let mut search = Search::new(Bounds {
@@ -107,21 +126,23 @@ pub fn find(
     }
     let (took, interrupted) = (since(began_ns), stop.load(Relaxed));
     let silent = server.silent_ns.map(since).filter(|silent| interrupted && *silent > SILENT);
-    Ok(Found { capacity: search.found(), closed_rps, took, interrupted, silent, broken })
+    let capacity = search.found();
+    Ok(Found { capacity, closed_rps, closed_connections, took, interrupted, silent, broken })
 }
 
 /// The server under search.
 struct Server<'a> {
     asked: &'a Asked<'a>,
     stop: &'a AtomicBool,
-    /// What an answer takes when there is no load.
+    /// What answers take when there is no load, in the median.
     at_rest: Option<Duration>,
-    /// The shortest median service time of the tries that held.
-    quickest: Option<Duration>,
+    known: Known,
     /// Since when not even a single request is answered; what looks for rest sees it.
     silent_ns: Option<u64>,
     /// Until when the search has been told what was spent.
     told_ns: u64,
+    /// When the time is over.
+    end_ns: u64,
 }
 
 impl Server<'_> {
@@ -142,12 +163,11 @@ impl Server<'_> {
             let Some((attempt, outcome)) = self.attempt(next, number)? else { break };
             search.take(attempt.tried);
             tell(&attempt, &outcome);
-            if self.silent_ns.is_some() && !self.stop.load(Relaxed) {
-                return Err(Error::Silent {
-                    address: self.asked.plan.target.address.clone(),
-                    rate_rps: attempt.tried.rate_rps,
-                    waited: self.patience(),
-                });
+            let silent = self.silent_ns.map(since).filter(|_| !self.stop.load(Relaxed));
+            if let Some(waited) = silent.filter(|silent| *silent >= self.patience()) {
+                let (address, rate_rps) =
+                    (self.asked.plan.target.address.clone(), attempt.tried.rate_rps);
+                return Err(Error::Silent { address, rate_rps, waited });
             }
             number += 1;
         }
@@ -166,10 +186,10 @@ impl Server<'_> {
         if outcome.interrupted {
             return Ok(None);
         }
-        let seen = judge(&outcome, self.asked.conditions, self.quickest);
+        let seen = judge(&outcome, self.asked.conditions, self.known);
         let held = seen.ended == Ended::Held;
-        if let Some(now) = seen.service_p50.filter(|_| held) {
-            self.quickest = Some(self.quickest.map_or(now, |quickest| quickest.min(now)));
+        if held {
+            self.known.quickest = self.known.quickest.into_iter().chain(seen.service_p50).min();
         }
         if held {
             self.silent_ns = None;
@@ -180,8 +200,17 @@ impl Server<'_> {
         Ok(Some((Attempt { tried, seen, came_to_rest }, outcome)))
     }
 
-    /// What all connections together reach: where the search may begin, on a warm server.
-    fn closed_loop(&self) -> Result<Option<f64>, Error> {
+    /// As many as keep a server busy that the search can wait for afterwards, if it takes one
+    /// request after the other.
+    fn closed_connections(&self) -> u32 {
+        let alone_s = self.known.alone.map_or(0.0, |alone| alone.as_secs_f64()).max(1e-6);
+        let waited_for = self.rest_max().as_secs_f64() / alone_s;
+        let most = self.asked.plan.connections.min(CLOSED_CONNECTIONS);
+        (waited_for as u32).clamp(1, most)
+    }
+
+    /// What they reach together: where the search may begin, on a warm server.
+    fn closed_loop(&self, connections: u32) -> Result<Option<f64>, Error> {
         let length = self.asked.plan.warmup;
         let length = match self.asked.start_rps {
             Some(_) => length,
@@ -190,16 +219,35 @@ impl Server<'_> {
         if length.is_zero() || self.stop.load(Relaxed) {
             return Ok(None);
         }
-        let outcome = self.run(Stop::After(length), None)?;
+        let plan = Plan { connections, ..self.asked.plan.clone() };
+        let outcome = self.run_plan(plan, Stop::After(length), None)?;
         Ok((outcome.answers() > 0).then(|| outcome.done_rps()))
     }
 
-    /// Waits for the queue that a try has left to be gone; whether that came in time.
+    /// Waits for the queue that a try has left to be gone; whether that came in time. A queue that
+    /// gets shorter is waited for, and a server that says nothing; one that is slower than it was
+    /// and stays so is at rest as it is.
     fn come_to_rest(&mut self) -> Result<bool, Error> {
-        let began_ns = monotonic_ns();
+        for _ in 0..REST_WAITS {
+            let (first, last) = match self.wait_for_rest()? {
+                Waited::AtRest => return Ok(true),
+                Waited::Stopped => return Ok(false),
+                Waited::Slow { first, last } => (first, last),
+            };
+            let Some((first, last)) = first.zip(last) else { continue };
+            if last >= first.mul_f64(SHORTER) {
+                self.at_rest = Some(last);
+                return Ok(false);
+            }
+        }
+        Ok(false)
+    }
+
+    fn wait_for_rest(&mut self) -> Result<Waited, Error> {
+        let (began_ns, mut first) = (monotonic_ns(), None);
         while !self.stop.load(Relaxed) {
             let looked_ns = monotonic_ns();
-            let now = self.rest_p50()?;
+            let now = self.look()?;
             self.silent_ns = match now {
                 Some(_) => None,
                 None => self.silent_ns.or(Some(looked_ns)),
@@ -207,14 +255,18 @@ impl Server<'_> {
             let is_quick = |rest| now.is_some_and(|now| now <= AT_REST * rest + AT_REST_MORE);
             if self.at_rest.is_none_or(is_quick) {
                 self.at_rest = self.at_rest.into_iter().chain(now).min();
-                return Ok(true);
+                return Ok(Waited::AtRest);
+            }
+            let first = *first.get_or_insert(now);
+            if monotonic_ns() >= self.end_ns {
+                return Ok(Waited::Stopped);
             }
             if since(began_ns) > self.rest_max() {
-                break;
+                return Ok(Waited::Slow { first, last: now });
             }
             sleep(REST_STEP);
         }
-        Ok(false)
+        Ok(Waited::Stopped)
     }
 
     fn rest_max(&self) -> Duration {
@@ -226,12 +278,17 @@ impl Server<'_> {
         self.asked.plan.timeout.min(self.rest_max())
     }
 
-    /// A request on each connection, at once: who waits in a queue tells that it is there.
-    fn rest_p50(&self) -> Result<Option<Duration>, Error> {
-        let requests = Stop::Requests(u64::from(self.asked.plan.connections));
-        let plan = Plan { timeout: self.patience(), ..self.asked.plan.clone() };
+    /// The median of a few requests at once, each on its connection: who waits in a queue tells
+    /// that it is there.
+    fn look(&mut self) -> Result<Option<Duration>, Error> {
+        let connections = self.asked.plan.connections.min(REST_CONNECTIONS);
+        let plan = Plan { timeout: self.patience(), connections, ..self.asked.plan.clone() };
+        let requests = Stop::Requests(u64::from(connections));
         let latency = self.run_plan(plan, requests, None)?.latency;
-        Ok((latency.count() > 0).then(|| Duration::from_nanos(latency.quantile_ns(0.5))))
+        let at = |quantile| Duration::from_nanos(latency.quantile_ns(quantile));
+        let (least, p50) = ((latency.count() > 0).then(|| at(0.0)), at(0.5));
+        self.known.alone = self.known.alone.into_iter().chain(least).min();
+        Ok(least.map(|_| p50))
     }
 
     fn run(&self, stop: Stop, pace: Option<Pace>) -> Result<Outcome, Error> {
@@ -242,6 +299,18 @@ impl Server<'_> {
         let plan = Plan { stop, pace, warmup: Duration::ZERO, ..plan };
         run(&plan, self.stop, &mut |_| {})
     }
+}
+
+/// How a wait for a server that is at rest ended.
+enum Waited {
+    AtRest,
+    /// By somebody, or by the end of the time.
+    Stopped,
+    /// What the first and the last look saw; none: no answer.
+    Slow {
+        first: Option<Duration>,
+        last: Option<Duration>,
+    },
 }
 
 fn since(began_ns: u64) -> Duration {

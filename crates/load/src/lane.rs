@@ -55,6 +55,9 @@ pub struct Lane<'a, W> {
     pub measuring: bool,
     /// When the warm-up ends.
     pub window_ns: u64,
+    /// When the window of an open loop is over, whatever is under way; never where rounds go on
+    /// past it, and it with them.
+    pub end_ns: u64,
     /// Connections that wait to begin again.
     pub resting: Vec<u32>,
     /// Connections that have read all that they may for now, and until when.
@@ -115,6 +118,7 @@ impl<'a, W: World> Lane<'a, W> {
             left,
             measuring: false,
             window_ns: 0,
+            end_ns: u64::MAX,
             resting: Vec::new(),
             throttled: BinaryHeap::new(),
             records: Vec::new(),
@@ -354,7 +358,10 @@ impl<'a, W: World> Lane<'a, W> {
         };
         match self.open {
             None => self.tally.answered(&exchange, is_good, self.now_ns),
-            Some(_) => self.tally.answered_open(&exchange, is_good, self.now_ns),
+            Some(_) => {
+                self.tally.open.drained += u64::from(self.now_ns >= self.end_ns);
+                self.tally.answered_open(&exchange, is_good, self.now_ns);
+            }
         }
         if !self.plan.keepalive {
             let whole_ns = self.now_ns.saturating_sub(exchange.begun_ns);
@@ -399,6 +406,14 @@ impl<'a, W: World> Lane<'a, W> {
         }
         if is_kept {
             self.records.push(record);
+        }
+    }
+
+    #[inline]
+    fn count_read(&mut self, length: usize) {
+        self.tally.counts.bytes_read += length as u64;
+        if self.now_ns >= self.end_ns {
+            self.tally.open.drained_bytes += length as u64;
         }
     }
 

@@ -128,8 +128,8 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "rate",
         doc: "complete answers a second",
-        more: "Of any status, in the window / `duration_s`; `null` when the run was stopped in \
-               its warm-up",
+        more: "Of any status, in the window / `duration_s`: in an open loop without \
+               `open.drained`. `null` when the run was stopped in its warm-up",
         unit: Unit::PerSecond,
         of: Of::Figure(Kind::Number, Outcome::rate_rps),
         ..fact("rate_rps", "Rate")
@@ -217,6 +217,18 @@ pub const METRICS: &[Metric] = &[
     Metric {
         doc: "the most requests that were late together and went out at once",
         ..requests("open.burst_max", "Planned")
+    },
+    Metric {
+        doc: "from the end of the window to that of the last request (open loop)",
+        more: "What is under way is waited for, and no request begins",
+        unit: Unit::Seconds,
+        ..fact("open.drain_s", "Drain")
+    },
+    Metric {
+        doc: "answers that came in that time",
+        more: "They are in the counts and in `latency_us`, and in no rate. The report tells of \
+               them where they are more than a hundredth",
+        ..requests("open.drained", "Drain")
     },
     Metric { doc: "the file's name, or what it calls itself", ..fact("scenario.name", "Scenario") },
     Metric { doc: "`--seed` makes the same users again", ..fact("scenario.seed", "Scenario") },

@@ -27,6 +27,9 @@ pub struct OpenTally {
     pub unsent: u64,
     /// Planned in the warm-up, and under way or not begun when the window opened.
     pub carried: u64,
+    /// Answers that came when the window was over, and bytes of answers.
+    pub drained: u64,
+    pub drained_bytes: u64,
 }
 
 impl OpenTally {
@@ -48,6 +51,7 @@ impl OpenTally {
         self.service.clear();
         self.lag.clear();
         (self.queued, self.burst_max, self.unsent, self.carried) = (0, 0, 0, 0);
+        (self.drained, self.drained_bytes) = (0, 0);
     }
 
     pub fn merge(&mut self, other: &Self) {
@@ -57,6 +61,8 @@ impl OpenTally {
         self.burst_max = self.burst_max.max(other.burst_max);
         self.unsent += other.unsent;
         self.carried += other.carried;
+        self.drained += other.drained;
+        self.drained_bytes += other.drained_bytes;
     }
 }
 
@@ -157,9 +163,13 @@ impl Open {
         due.zip(free_ns).is_some_and(|(at_ns, free_ns)| free_ns <= at_ns)
     }
 
-    /// When somebody is to be woken for the next request: never while no connection is free.
-    pub fn wake_ns(&mut self) -> Option<u64> {
-        if self.idle.is_empty() { None } else { self.next_ns().filter(|at| *at < self.end_ns) }
+    /// When somebody is to be woken for the next request: never while no connection is free, nor
+    /// for what was left unsent.
+    pub fn wake_ns(&mut self, now_ns: u64) -> Option<u64> {
+        if self.idle.is_empty() || now_ns >= self.end_ns && !self.is_late(now_ns) {
+            return None;
+        }
+        self.next_ns().filter(|at| *at < self.end_ns)
     }
 
     pub fn rest(&mut self, token: u32, now_ns: u64) {
@@ -227,12 +237,21 @@ mod tests {
     #[test]
     fn nobody_is_woken_while_no_connection_is_free() {
         let mut open = open();
-        assert_eq!(open.wake_ns(), None);
+        assert_eq!(open.wake_ns(0), None);
         open.rest(3, 0);
         open.rest(4, 0);
-        assert_eq!(open.wake_ns(), Some(5_000 * MS));
+        assert_eq!(open.wake_ns(0), Some(5_000 * MS));
         let mut take = || open.take_free(5_200 * MS).map(|due| due.token);
         assert_eq!((take(), take(), take()), (Some(3), Some(4), None));
+    }
+
+    /// Or the thread would look for it again and again until the last answer.
+    #[test]
+    fn nobody_is_woken_for_what_was_left_unsent() {
+        let mut open = open();
+        open.rest(3, 5_950 * MS);
+        assert_eq!(open.wake_ns(5_990 * MS), Some(5_000 * MS));
+        assert_eq!((open.wake_ns(6_000 * MS), open.take_due(6_000 * MS)), (None, None));
     }
 
     #[test]

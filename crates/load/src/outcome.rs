@@ -5,6 +5,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use crate::timeline::{Interval, growth};
+
 /// Latencies in nanoseconds, 3 significant digits, 1 ns to 1 h; merged by addition.
 pub type Latency = drom_stats::Latency;
 
@@ -123,6 +125,8 @@ pub struct Outcome {
     pub opened: Option<SystemTime>,
     /// The measured window, warm-up excluded.
     pub duration: Duration,
+    /// In an open loop: from its end to that of the last request of it.
+    pub drain: Duration,
     /// Requests begun: written, or their connection asked for.
     pub sent: u64,
     /// Complete answers with a status below 400; of a scenario: that pass their checks.
@@ -188,7 +192,7 @@ pub struct Outcome {
     pub pace: Vec<f64>,
     pub interrupted: bool,
     /// The window in seconds.
-    pub timeline: Vec<crate::timeline::Interval>,
+    pub timeline: Vec<Interval>,
     /// The head of the first answer, as it came.
     pub first_head: Vec<u8>,
     /// What the first secured connection agreed on.
@@ -212,9 +216,18 @@ impl Outcome {
         if self.whole.count() > 0 { &self.whole } else { &self.latency }
     }
 
+    /// In the window: what came after it is part of no rate.
     #[must_use]
     pub fn rate_rps(&self) -> f64 {
-        ratio(self.answers() as f64, self.duration.as_secs_f64())
+        let drained = self.open.as_ref().map_or(0, |open| open.drained);
+        ratio((self.answers() - drained) as f64, self.duration.as_secs_f64())
+    }
+
+    /// The same of the bytes of answers, heads included.
+    #[must_use]
+    pub fn read_per_s(&self) -> f64 {
+        let drained = self.open.as_ref().map_or(0, |open| open.drained_bytes);
+        ratio((self.bytes_read - drained) as f64, self.duration.as_secs_f64())
     }
 
     /// What an open loop plans: requests, or rounds of users.
@@ -241,11 +254,22 @@ impl Outcome {
         self.scene.iter().flat_map(|tally| &tally.steps).map(|step| step.unsent).sum()
     }
 
-    /// So many of those came to an end in a second.
+    /// So many of those came to an end in a second. A round whose last answer comes after the
+    /// window of an open loop is under way at its end.
     #[must_use]
     pub fn done_rps(&self) -> f64 {
         let rounds = self.scene.as_ref().map(|tally| tally.rounds.done as f64);
         rounds.map_or(self.rate_rps(), |done| ratio(done, self.duration.as_secs_f64()))
+    }
+
+    /// Seconds that latency rose by in each second of the window, where it rose all the time.
+    #[must_use]
+    pub fn growth(&self) -> Option<f64> {
+        let length = self.timeline.first()?.length;
+        let is_whole = |part: &&Interval| part.start < self.duration && part.length > length / 2;
+        let latencies = self.timeline.iter().filter(is_whole).map(Interval::latency);
+        let means = latencies.filter(|latency| latency.count() > 0).map(|l| l.mean_ns() / 1e9);
+        growth(&means.collect::<Vec<_>>(), length.as_secs_f64())
     }
 
     #[must_use]

@@ -273,6 +273,7 @@ fn add_up(plan: &Plan, uses_rings: bool, mut reports: Vec<Report>, timeline: Tim
     let mut outcome = Outcome { engine: engine(plan, uses_rings), ..Outcome::default() };
     let (sum, intervals) = timeline.finish();
     outcome.timeline = intervals;
+    let mut span = Duration::ZERO;
     let in_flight = reports.iter().map(|report| report.in_flight).sum();
     sum.settle(in_flight, &mut outcome, plan.pace.is_some());
     for report in &reports {
@@ -284,11 +285,13 @@ fn add_up(plan: &Plan, uses_rings: bool, mut reports: Vec<Report>, timeline: Tim
         outcome.thread_run_delay.extend(report.cpu.run_delay);
         outcome.accounts.push(report.accounts);
         outcome.duration = outcome.duration.max(Duration::from_nanos(report.window_ns));
+        span = span.max(Duration::from_nanos(report.span_ns));
         let places = report.answers_per_connection.len() as u64 * u64::from(plan.depth);
         outcome.connection_time += Duration::from_nanos(report.span_ns * places);
         outcome.accounted_time += Duration::from_secs_f64(report.accounted_ns.max(0.0) / 1e9);
         outcome.interrupted |= report.stopped;
     }
+    outcome.drain = span.saturating_sub(outcome.duration);
     if matches!(plan.stop, Stop::After(_)) && !outcome.interrupted {
         let marks: Vec<&[Mark]> = reports.iter().map(|report| &report.marks[..]).collect();
         outcome.pace = pace::rates(&marks, outcome.duration);

@@ -125,6 +125,9 @@ fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
     lane.open = orders.schedule.clone().map(|schedule| Open::new(schedule, orders.start_ns));
     let now_ns = lane.now_ns;
     lane.users = users(orders, lane.now_ns);
+    if let Some(open) = lane.open.as_ref().filter(|_| !finishes_rounds(orders.plan)) {
+        lane.end_ns = open.end_ns();
+    }
     let connections = orders.connections * orders.routes.len() as u32;
     let connections = (0..connections).map(|token| Connection::new(token, now_ns)).collect();
     let window = Window::open(now_ns);
@@ -152,6 +155,10 @@ fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
         return Err(error);
     }
     ended.map(|()| worker.report())
+}
+
+fn finishes_rounds(plan: &Plan) -> bool {
+    plan.scene.as_ref().is_some_and(|scene| scene.finishes_rounds)
 }
 
 /// As many as have a place on the connections at once.
@@ -265,7 +272,8 @@ impl<W: World> Worker<'_, W> {
 
     #[inline]
     fn wait(&mut self) -> io::Result<usize> {
-        if let Some(due_ns) = self.lane.open.as_mut().and_then(Open::wake_ns) {
+        let now_ns = self.lane.now_ns;
+        if let Some(due_ns) = self.lane.open.as_mut().and_then(|open| open.wake_ns(now_ns)) {
             return self.wait_until(due_ns);
         }
         // A ring sends what was written with the call that sleeps: a look would be a call more.
@@ -619,10 +627,6 @@ impl<W: World> Worker<'_, W> {
         Some(open.end_ns())
     }
 
-    fn finishes_rounds(&self) -> bool {
-        self.orders.plan.scene.as_ref().is_some_and(|scene| scene.finishes_rounds)
-    }
-
     /// The connections to the servers of a scenario that belong together; mostly each is alone.
     fn groups(&self) -> impl Iterator<Item = &[Connection<W::Stream>]> {
         self.connections.chunks(self.orders.routes.len())
@@ -641,7 +645,7 @@ impl<W: World> Worker<'_, W> {
             // It was the planned one, however early or late its last answer came.
             Some(planned_end_ns) if !stopped || self.lane.now_ns >= planned_end_ns => {
                 let planned_ns = planned_end_ns - self.orders.open_ns;
-                if self.finishes_rounds() { span_ns.max(planned_ns) } else { planned_ns }
+                if finishes_rounds(self.orders.plan) { span_ns.max(planned_ns) } else { planned_ns }
             }
             _ => span_ns,
         };

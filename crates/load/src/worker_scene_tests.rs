@@ -170,6 +170,18 @@ fn in_an_open_loop_rounds_begin_at_their_times() {
     assert_eq!(outcome.duration, Duration::from_secs(1));
 }
 
+/// The last of ten rounds, which take 150 ms, ends after the window.
+#[test]
+fn a_round_that_ends_after_the_window_is_in_no_rate() {
+    let text = "base = 'http://a'\n[[step]]\nurl = '/'\n";
+    let plan = paced(load(9, Stop::Requests(1), text), 10.0, Duration::from_secs(1));
+    let outcome = run(&plan, |_| vec![(150 * MS, page("x"))]);
+    let rounds = &tally(&outcome).rounds;
+    assert_eq!((outcome.ok, rounds.done, rounds.under_way), (10, 9, 1));
+    assert_eq!(outcome.open.as_ref().map(|open| open.drained), Some(1));
+    assert!((outcome.done_rps() - 9.0).abs() < 1e-9 && (outcome.rate_rps() - 9.0).abs() < 1e-9);
+}
+
 /// One user for rounds that come every 2 ms and take 3: the n-th waits n ms, which is in the
 /// latency of its first request.
 #[test]

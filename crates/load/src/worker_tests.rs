@@ -446,6 +446,10 @@ fn answers_after_the_window_are_waited_for() {
     let outcome = run(&paced(3, 10.0, Duration::from_secs(1)), script);
     assert_eq!((outcome.ok, outcome.in_flight, outcome.duration), (10, 0, Duration::from_secs(1)));
     assert!(is_near(outcome.latency.max_ns(), 5_000 * MS));
+    let open = outcome.open.as_ref().expect("an open loop");
+    assert_eq!((open.drained, open.drained_bytes), (1, outcome.bytes_read / 10));
+    assert!((outcome.rate_rps() - 9.0).abs() < 1e-9, "the tenth is in no rate");
+    assert!((outcome.read_per_s() - outcome.bytes_read as f64 * 0.9).abs() < 1e-6);
     let plan = Plan { timeout: Duration::from_secs(2), ..paced(3, 10.0, Duration::from_secs(1)) };
     let outcome =
         run(&plan, |asked| vec![(if asked.number == 9 { 5_000 * MS } else { MS }, page("x"))]);

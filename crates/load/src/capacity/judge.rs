@@ -16,6 +16,10 @@ use super::search::Ended;
 const UNSENT_SHARE_MAX: f64 = 0.01;
 /// Where no condition is about anything but times, so many may fail.
 const FAILED_SHARE_MAX: f64 = 0.01;
+/// And it is answered in time: so many answers may come after the try, and as many as are under way
+/// where each takes so many times what one takes without load.
+const DRAINED_SHARE_MAX: f64 = 0.05;
+const DRAINED_TIMES: f64 = 4.0;
 /// A generator that was late, and makes so much of the latency, was the reason for it.
 const LAG_SHARE: f64 = 0.3;
 /// So many requests found no connection free, and the server needed no more time for one than at
@@ -30,6 +34,9 @@ pub struct Seen {
     /// Of each condition, in their order.
     pub judged: Vec<Judged>,
     pub unsent_share: f64,
+    /// Of the answers, those that came after the try, where they are more than a server that keeps
+    /// up leaves.
+    pub behind_share: Option<f64>,
     /// More answers were errors than may be where no condition is about them.
     pub fails: bool,
     /// Seconds that latency rose by in each second, where it rose all the time.
@@ -38,15 +45,26 @@ pub struct Seen {
     pub service_p50: Option<Duration>,
 }
 
-/// Judges a try; `quickest` is the shortest median service time of the tries that held.
+/// What is known of the server before a try.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known {
+    /// What an answer takes where there is no load.
+    pub alone: Option<Duration>,
+    /// The shortest median service time of the tries that held.
+    pub quickest: Option<Duration>,
+}
+
+/// Judges a try.
 #[must_use]
-pub fn judge(outcome: &Outcome, conditions: &[Threshold], quickest: Option<Duration>) -> Seen {
+pub fn judge(outcome: &Outcome, conditions: &[Threshold], known: Known) -> Seen {
     let judged: Vec<Judged> = conditions.iter().map(|one| one.judge(outcome)).collect();
     let unsent_share = unsent_share(outcome);
-    let growth = growth(&means_s(outcome), 1.0);
+    let growth = outcome.growth();
     let service_p50 = service_p50(outcome);
     let fails = fails(outcome, conditions);
-    let keeps_up = unsent_share <= UNSENT_SHARE_MAX && growth.is_none() && !fails;
+    let behind_share = behind_share(outcome, known.alone);
+    let is_sent = unsent_share <= UNSENT_SHARE_MAX;
+    let keeps_up = is_sent && growth.is_none() && behind_share.is_none() && !fails;
     // Nobody answers with an error because he was asked late.
     let is_slow = conditions.iter().zip(&judged).all(|(one, judged)| judged.met || is_time(one));
     let ended = if keeps_up && judged.iter().all(|one| one.met) {
@@ -55,12 +73,12 @@ pub fn judge(outcome: &Outcome, conditions: &[Threshold], quickest: Option<Durat
         Ended::Failed
     } else if is_limited(outcome) || is_slow && is_late(outcome) {
         Ended::Client
-    } else if is_slow && is_short_of_connections(outcome, service_p50, quickest) {
+    } else if is_slow && is_short_of_connections(outcome, service_p50, known.quickest) {
         Ended::Connections
     } else {
         Ended::Failed
     };
-    Seen { ended, judged, unsent_share, fails, growth, service_p50 }
+    Seen { ended, judged, unsent_share, behind_share, fails, growth, service_p50 }
 }
 
 /// What nobody has named a limit for: answers that are errors are no capacity.
@@ -83,56 +101,13 @@ fn unsent_share(outcome: &Outcome) -> f64 {
     if planned > 0 { unsent as f64 / planned as f64 } else { 0.0 }
 }
 
-/// Of the seconds of the window, as far as they are whole.
-fn means_s(outcome: &Outcome) -> Vec<f64> {
-    let is_whole = |second: &&crate::Interval| {
-        second.start < outcome.duration && second.length > Duration::from_millis(500)
-    };
-    let latencies = outcome.timeline.iter().filter(is_whole).map(crate::Interval::latency);
-    latencies.filter(|latency| latency.count() > 0).map(|l| l.mean_ns() / 1e9).collect()
-}
-
-/// Seconds by which latency rises a second when a queue grows; `means_s` are the mean latencies of
-/// times of equal length one after the other.
-///
-/// A server that gets a hundredth more than it can serve is later by 10 ms after each second, long
-/// before that breaks a limit of 250 ms: a short try has to look for it. With three means and more
-/// they must rise in every third, and evenly; a single stall does not. From two it takes a steeper
-/// rise.
-#[must_use]
-pub fn growth(means_s: &[f64], step_s: f64) -> Option<f64> {
-    let parts: Vec<f64> = thirds(means_s);
-    let rise = |from: f64, to: f64, parts: f64| {
-        (to - from) / (step_s * means_s.len() as f64) * parts / (parts - 1.0)
-    };
-    match parts[..] {
-        [first, second] => {
-            let slope = rise(first, second, 2.0);
-            (slope > 0.01 && second > 2.2 * first).then_some(slope)
-        }
-        [first, second, third] => {
-            let (early, late) = (second - first, third - second);
-            let is_even = early > 0.0 && late > early / 3.0 && late < early * 3.0;
-            let slope = rise(first, third, 3.0);
-            (slope > 0.005 && third > 2.5 * first && is_even).then_some(slope)
-        }
-        _ => None,
-    }
-}
-
-/// The means of the first, the second and the last third; of two the two.
-fn thirds(means: &[f64]) -> Vec<f64> {
-    let part = (means.len() / 3).max(1);
-    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
-    match means.len() {
-        0 | 1 => Vec::new(),
-        2 => means.to_vec(),
-        all => {
-            let middle = (all - part) / 2;
-            let from = [0, middle, all - part];
-            from.iter().map(|from| mean(&means[*from..from + part])).collect()
-        }
-    }
+/// A queue that is as long as the try breaks no limit that is longer.
+fn behind_share(outcome: &Outcome, alone: Option<Duration>) -> Option<f64> {
+    let drained = outcome.open.as_ref()?.drained as f64;
+    let rate_rps = outcome.sent as f64 / outcome.duration.as_secs_f64();
+    let under_way = rate_rps * DRAINED_TIMES * alone?.as_secs_f64();
+    let answers = outcome.answers() as f64;
+    (drained > DRAINED_SHARE_MAX * answers + under_way).then(|| drained / answers)
 }
 
 fn service_p50(outcome: &Outcome) -> Option<Duration> {
@@ -199,7 +174,8 @@ mod tests {
     fn ended(outcome: &Outcome, quickest_ms: Option<u64>) -> Ended {
         let conditions =
             ["p99<50ms", "failed<0.1%"].map(|text| Threshold::parse(text).expect(text));
-        judge(outcome, &conditions, quickest_ms.map(Duration::from_millis)).ended
+        let quickest = quickest_ms.map(Duration::from_millis);
+        judge(outcome, &conditions, Known { quickest, ..Known::default() }).ended
     }
 
     fn with_open(outcome: Outcome, change: impl Fn(&mut OpenTally)) -> Outcome {
@@ -220,11 +196,27 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_as_long_as_the_try_is_no_capacity_however_wide_the_limit() {
+        let any = [Threshold::parse("p99<10s").expect("a threshold")];
+        let judged = |drained: u64, alone_ms: u64| {
+            let alone = Some(Duration::from_millis(alone_ms));
+            let outcome = with_open(outcome(10), |open| open.drained = drained);
+            judge(&outcome, &any, Known { alone, quickest: None })
+        };
+        let outcome = outcome(10);
+        assert_eq!((outcome.answers(), outcome.duration), (1_000, Duration::from_secs(1)));
+        let behind = judged(400, 10);
+        assert_eq!((behind.ended, behind.behind_share), (Ended::Failed, Some(0.4)));
+        assert_eq!(judged(80, 10).ended, Ended::Held, "so many are under way");
+        assert_eq!(judged(400, 100).ended, Ended::Held, "each takes its time");
+    }
+
+    #[test]
     fn errors_are_no_capacity_where_only_times_are_limited() {
         let refusing = Outcome { failed: 900, ok: 100, ..outcome(10) };
         let quick = Threshold::parse("p99<50ms").expect("a threshold");
         let any = Threshold::parse("failed<95%").expect("a threshold");
-        let ended = |conditions: &[Threshold]| judge(&refusing, conditions, None).ended;
+        let ended = |conditions: &[Threshold]| judge(&refusing, conditions, Known::default()).ended;
         assert_eq!(ended(std::slice::from_ref(&quick)), Ended::Failed);
         assert_eq!(ended(&[quick, any]), Ended::Held);
     }
@@ -264,31 +256,5 @@ mod tests {
         // Of a place's round of 100 ms, 8 more are little.
         let thinking = Outcome { accounted_time: Duration::from_secs(100), ..slower };
         assert_eq!(ended(&thinking, Some(1)), Ended::Connections);
-    }
-
-    #[test]
-    fn a_queue_that_grows_is_seen_before_it_breaks_the_limit() {
-        // One hundredth too much: 10 ms a second.
-        let slope = growth(&[0.006, 0.016, 0.026], 1.0).expect("it grows");
-        assert!((slope - 0.01).abs() < 1e-9, "{slope}");
-        let long: Vec<f64> = (0..15).map(|second| 0.001 + 0.008 * f64::from(second)).collect();
-        let slope = growth(&long, 1.0).expect("it grows");
-        assert!((slope - 0.008).abs() < 2e-3, "{slope}");
-        assert!(growth(&[0.010, 0.030], 1.0).is_some());
-    }
-
-    #[test]
-    fn what_only_moves_is_no_growth() {
-        for means in [
-            &[0.001, 0.001, 0.030][..],
-            &[0.030, 0.001, 0.001],
-            &[0.020, 0.024, 0.030],
-            &[0.0001, 0.0003, 0.0005],
-            &[0.010, 0.018],
-            &[0.5],
-            &[],
-        ] {
-            assert_eq!(growth(means, 1.0), None, "{means:?}");
-        }
     }
 }

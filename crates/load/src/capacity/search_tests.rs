@@ -5,7 +5,7 @@ use drom_stats::Rng;
 use proptest::prelude::*;
 
 use super::*;
-use crate::capacity::judge::growth;
+use crate::timeline::growth;
 
 const BUDGET: Duration = Duration::from_secs(58);
 

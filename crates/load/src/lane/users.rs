@@ -99,8 +99,7 @@ impl<W: World> Lane<'_, W> {
 
     /// The time of an open loop is over: no request begins any more but the first ones of rounds.
     fn is_cut(&self) -> bool {
-        let (Some(open), Some(users)) = (&self.open, &self.users) else { return false };
-        self.now_ns >= open.end_ns() && !users.scene.finishes_rounds
+        self.now_ns >= self.end_ns
     }
 
     /// A user wants to begin a round.

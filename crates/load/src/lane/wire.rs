@@ -306,7 +306,7 @@ impl<W: World> Lane<'_, W> {
                 Ok(length) => {
                     let is_drained = stream.is_drained_by_short_reads() && length < room;
                     self.now_ns = self.world.now_ns();
-                    self.tally.counts.bytes_read += length as u64;
+                    self.count_read(length);
                     self.pay(connection, length);
                     let same_socket = self.take(connection, &buffer[..length], closing);
                     if !same_socket || (is_drained && !closing) {
@@ -391,7 +391,7 @@ impl<W: World> Lane<'_, W> {
             Some(Ok(length)) => {
                 self.pay(connection, length);
                 connection.answer.skip(length as u64);
-                self.tally.counts.bytes_read += length as u64;
+                self.count_read(length);
                 if let Some(exchange) = connection.flights.front_mut() {
                     exchange.wire_bytes += length as u64;
                     exchange.body_bytes += length as u64;

@@ -4,6 +4,8 @@
 //! A check that spoils the numbers has an exit status, that of the client one of its own; a warning
 //! only stands in the report.
 
+use std::time::Duration;
+
 use drom_load::{Outcome, Plan, client_limited};
 
 use super::{
@@ -18,6 +20,8 @@ pub const CLIENT: &str = "client";
 const STEAL_MAX: f64 = 0.01;
 /// Below this window the kernel's 10 ms ticks are too coarse to say anything of steal.
 const STEAL_WINDOW_MIN_S: f64 = 0.5;
+/// Growth is seen from second to second.
+const BACKLOG_WINDOW_MIN: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -74,6 +78,15 @@ pub const CHECKS: &[Entry] = &[
         advice: "unsent: give more connections (-c) or a lower rate; late: give more threads (-t) \
                  or a machine with less to do",
         look: schedule,
+    },
+    Entry {
+        name: "backlog",
+        doc: "the server kept up with an open loop (windows of two seconds and more)",
+        fails: "latency rose from second to second, as it does when a queue grows",
+        otherwise: State::Warning,
+        advice: "the latencies are those of a queue, and longer in a longer window: give a lower \
+                 rate, or look for the highest that holds (--find-capacity)",
+        look: |_, outcome| backlog(outcome),
     },
     Entry {
         name: "errors",
@@ -249,6 +262,23 @@ fn schedule(plan: &Plan, outcome: &Outcome) -> Option<Found> {
         return Some(Found::Because(evidence, "give it more rows, or leave out `once`"));
     }
     Some(Found::good_if(open.unsent == 0 && !open.is_late(), evidence))
+}
+
+fn backlog(outcome: &Outcome) -> Option<Found> {
+    let open = outcome.open.as_ref()?;
+    if outcome.duration < BACKLOG_WINDOW_MIN {
+        return None;
+    }
+    let drained = count(open.drained);
+    Some(match outcome.growth() {
+        None => Found::Good(format!("{drained} answers came after the window")),
+        Some(slope) => {
+            let rise = time_us(slope * 1e6);
+            Found::Bad(format!(
+                "latency rose by {rise} each second; {drained} answers came after the window"
+            ))
+        }
+    })
 }
 
 fn errors(outcome: &Outcome) -> Found {

@@ -70,6 +70,8 @@ struct Open {
     service_us: Latencies,
     lag_us: Latencies,
     burst_max: u64,
+    drain_s: f64,
+    drained: u64,
 }
 
 /// Null without a single answer: 0 would be a latency.
@@ -233,6 +235,8 @@ fn open(plan: &Plan, outcome: &Outcome, tally: &OpenTally) -> Open {
         service_us: Latencies::of(&tally.service),
         lag_us: Latencies::of(&tally.lag),
         burst_max: tally.burst_max,
+        drain_s: outcome.drain.as_secs_f64(),
+        drained: tally.drained,
     }
 }
 

@@ -73,7 +73,7 @@ pub fn document<'a>(plan: &'a Plan, outcome: &'a Outcome) -> Option<Document<'a>
             begun: rounds.begun,
             done: rounds.done,
             under_way: rounds.under_way,
-            rate_rps: per_second(rounds.done, outcome),
+            rate_rps: rate_rps(outcome),
             time_us: Latencies::of(&rounds.time),
         },
         steps: scenario.steps().iter().zip(&tally.steps).map(step).collect(),
@@ -87,7 +87,7 @@ pub fn document<'a>(plan: &'a Plan, outcome: &'a Outcome) -> Option<Document<'a>
 /// One line for all rounds.
 pub fn rounds(outcome: &Outcome, tally: &SceneTally) -> String {
     let rounds = &tally.rounds;
-    let rate = per_second(rounds.done, outcome).map_or_else(|| "-".to_owned(), si_count);
+    let rate = rate_rps(outcome).map_or_else(|| "-".to_owned(), si_count);
     let mut text = format!("{rate:>10} rounds/s, {} done", count(rounds.done));
     if rounds.under_way > 0 {
         text += &format!(", {} under way at the end", count(rounds.under_way));
@@ -154,9 +154,8 @@ fn checks<'a>(scene: &'a Scene, tally: &'a SceneTally) -> impl Iterator<Item = C
     })
 }
 
-fn per_second(number: u64, outcome: &Outcome) -> Option<f64> {
-    let seconds = outcome.duration.as_secs_f64();
-    (seconds > 0.0).then(|| number as f64 / seconds)
+fn rate_rps(outcome: &Outcome) -> Option<f64> {
+    (!outcome.duration.is_zero()).then(|| outcome.done_rps())
 }
 
 #[cfg(test)]

@@ -299,12 +299,14 @@ fn nothing(outcome: &Outcome) -> bool {
 
 fn rates(plan: &Plan, outcome: &Outcome, paint: Paint, width: Option<usize>) -> Vec<String> {
     let rate = paint.bold(&format!("{:>10} answers/s", si_count(outcome.rate_rps())));
-    let seconds = outcome.duration.as_secs_f64();
-    let per_second = if seconds > 0.0 { outcome.bytes_read as f64 / seconds } else { 0.0 };
+    let per_second = outcome.read_per_s();
     let cpu = outcome.cpu_us_per_request();
     let mut lines = vec![row(paint, "Rate", &rate)];
     if let Some(open) = &outcome.open {
         lines.extend(figure(paint, "Planned", &planned(plan, outcome, open), width));
+        if let Some(text) = drain(outcome, open) {
+            lines.extend(figure(paint, "Drain", &text, width));
+        }
     }
     lines.extend([
         row(
@@ -429,6 +431,8 @@ const FIGURES: [(&str, FigureOf); 6] = [
     ("max", |latency| latency.max_ns() as f64),
 ];
 const FIGURE_WIDTH: usize = 10;
+/// As large a part of the answers may come after the window of an open loop unsaid.
+const DRAIN_PART: u64 = 100;
 /// Which of them go first where there is no room.
 const LEAST_WANTED: [usize; 4] = [4, 2, 0, 5];
 
@@ -474,6 +478,16 @@ fn planned(plan: &Plan, outcome: &Outcome, open: &OpenTally) -> String {
         text += &format!(", at most {} at once", count(open.burst_max));
     }
     text
+}
+
+/// What came after the window, where that is not only the end of what was under way.
+pub fn drain(outcome: &Outcome, open: &OpenTally) -> Option<String> {
+    let is_much = open.drained * DRAIN_PART > outcome.answers();
+    let length = time_us(outcome.drain.as_secs_f64() * 1e6);
+    let after = count(open.drained);
+    is_much.then(|| {
+        format!("{length:>10} until the last answer: {after} came after the window, in no rate")
+    })
 }
 
 fn answers(outcome: &Outcome, paint: Paint) -> Vec<String> {

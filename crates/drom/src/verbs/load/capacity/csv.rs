@@ -14,7 +14,7 @@ pub fn render(told: &Told<'_>) -> String {
     out
 }
 
-const HEADS: [&str; 11] = [
+const HEADS: [&str; 12] = [
     "rate_rps",
     "duration_s",
     "ended",
@@ -22,6 +22,7 @@ const HEADS: [&str; 11] = [
     "p99_us",
     "failed_share",
     "unsent_share",
+    "behind_share",
     "growth",
     "came_to_rest",
     "missed",

@@ -37,6 +37,8 @@ pub struct Line {
     pub p99_us: Option<f64>,
     pub failed_share: Option<f64>,
     pub unsent_share: f64,
+    /// Answers that came after it, where they were more than a server leaves that keeps up.
+    pub behind_share: Option<f64>,
     /// By how many seconds latency rose a second.
     pub growth: Option<f64>,
     pub came_to_rest: bool,
@@ -84,6 +86,7 @@ pub fn line(told: &Told<'_>, row: &Row) -> Line {
         p99_us: row.p99_us,
         failed_share: row.failed_share,
         unsent_share: seen.unsent_share,
+        behind_share: seen.behind_share,
         growth: seen.growth,
         came_to_rest: row.attempt.came_to_rest,
         missed: missed.map(|(condition, _)| condition.expression.clone()).collect(),

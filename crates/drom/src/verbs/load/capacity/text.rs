@@ -65,7 +65,12 @@ fn heading(told: &Told<'_>) -> Vec<(&'static str, String)> {
     let threads = number_of(plan.threads as usize, "thread");
     let clients = format!("{}, {threads}", who(plan, plan.connections));
     let closed = told.found.closed_rps.map_or_else(String::new, |rps| {
-        format!("; a closed loop before it reached {}", a_second(told, Some(rps)))
+        let used = told.found.closed_connections;
+        let over = match used < plan.connections {
+            true => format!(" over {}", who(plan, used)),
+            false => String::new(),
+        };
+        format!("; a closed loop{over} before it reached {}", a_second(told, Some(rps)))
     });
     let target = match &plan.scene {
         None => ("Target", format!("{} {}", plan.method, told.url)),
@@ -132,6 +137,9 @@ fn why(row: &Row, conditions: &[Threshold]) -> Vec<String> {
     if seen.unsent_share > 0.01 {
         why.push(format!("{} % not sent", percent_over(seen.unsent_share)));
     }
+    if let Some(share) = seen.behind_share {
+        why.push(format!("{} % answered after it", percent_over(share)));
+    }
     why.extend(seen.growth.map(|growth| format!("later by {} each second", time_us(growth * 1e6))));
     why
 }
@@ -192,10 +200,16 @@ fn none_held(told: &Told<'_>) -> Vec<String> {
     let lowest = told.rows.iter().filter(|row| row.attempt.tried.ended != Ended::Held);
     let Some(lowest) = lowest.min_by(by_rate) else { return Vec::new() };
     let rate = a_second(told, Some(lowest.attempt.tried.rate_rps));
-    vec![
+    let mut words = vec![
         format!("none: no rate held, the lowest tried was {rate}"),
         format!("there: {}", why(lowest, told.asked.conditions).join(", ")),
-    ]
+    ];
+    if lowest.attempt.tried.rate_rps > told.asked.min_rps && !told.found.interrupted {
+        words.push(
+            "the time was over before a lower one (--capacity-time, --capacity-start)".into(),
+        );
+    }
+    words
 }
 
 fn notes(told: &Told<'_>) -> Vec<String> {
