@@ -447,6 +447,7 @@ impl<'a, W: World> Lane<'a, W> {
         let mut kind = kind;
         while !connection.flights.is_empty() {
             self.fail_one(connection, 0, kind, false);
+            connection.on_socket += 1;
             kind = behind(kind);
         }
         self.hang_up(connection);
@@ -472,7 +473,6 @@ impl<'a, W: World> Lane<'a, W> {
             users.failed(&exchange, kind, self.now_ns, rests);
         }
         self.record(connection, exchange, Some(kind), kept);
-        connection.on_socket += 1;
     }
 
     /// [`Self::fail`] for an error of the system's.

@@ -32,8 +32,9 @@ pub struct Users<'a> {
     places: Vec<Place>,
     /// Who waits until when.
     timers: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Who can go on.
+    /// Who can go on, and who begins a round when the window opens.
     ready: Vec<u32>,
+    held: Vec<u32>,
     /// Users under way in a round.
     pub inside: u32,
     /// Users who have no more to do: the rows of a feeder are all taken.
@@ -107,6 +108,7 @@ impl<'a> Users<'a> {
             places: Vec::new(),
             timers: BinaryHeap::new(),
             ready: (0..users).rev().collect(),
+            held: Vec::new(),
             inside: 0,
             ended: 0,
             next_number: u64::from(at),
@@ -126,6 +128,11 @@ impl<'a> Users<'a> {
     pub fn open_window(&mut self) {
         self.share.counts = Counts::new(self.scenario().checks().len());
         self.tally.clear(u64::from(self.inside));
+        self.ready.append(&mut self.held);
+    }
+
+    pub fn hold(&mut self, user: u32) {
+        self.held.push(user);
     }
 
     pub fn has_anyone_left(&self) -> bool {

@@ -380,7 +380,7 @@ impl<W: World> Worker<'_, W> {
 
     #[inline]
     fn housekeep(&mut self) {
-        if !self.lane.measuring && self.lane.now_ns >= self.orders.open_ns {
+        if self.opens_ns().is_some_and(|opens_ns| self.lane.now_ns >= opens_ns) {
             self.open_window();
         }
         if !self.lane.resting.is_empty() {
@@ -451,6 +451,16 @@ impl<W: World> Worker<'_, W> {
     fn take_due(&mut self) -> Option<Due> {
         let now_ns = self.lane.now_ns;
         self.lane.open.as_mut()?.take_free(now_ns)
+    }
+
+    /// When the window can open. Rounds that are counted begin in it: those under way at the end of
+    /// the warm-up, of which some requests are the warm-up's, are waited for.
+    fn opens_ns(&self) -> Option<u64> {
+        let inside = self.lane.users.as_ref().map_or(0, |users| users.inside);
+        let is_over = self.lane.now_ns >= self.orders.open_ns;
+        let is_waiting = is_over && inside > 0 && self.lane.left.is_some();
+        let is_open = self.lane.measuring;
+        (!is_open && !is_waiting).then_some(self.orders.open_ns)
     }
 
     /// Requests under way belong to the window: they end in it.
@@ -604,8 +614,8 @@ impl<W: World> Worker<'_, W> {
         if let Some(deadline_ns) = self.deadline_ns {
             until_ns = until_ns.min(deadline_ns);
         }
-        if !self.lane.measuring {
-            until_ns = until_ns.min(self.orders.open_ns);
+        if let Some(opens_ns) = self.opens_ns() {
+            until_ns = until_ns.min(opens_ns);
         }
         if let Some(wake_ns) = self.lane.users.as_ref().and_then(Users::wake_ns) {
             until_ns = until_ns.min(wake_ns);

@@ -104,6 +104,22 @@ fn rounds_are_whole_and_each_begins_as_somebody_else() {
     assert_eq!(tally(&outcome).checks.failed_in_all(), 0);
 }
 
+/// A round takes 10 ms: at 25 ms two are under way, and what they still send is the warm-up's.
+#[test]
+fn rounds_that_are_counted_begin_in_the_window() {
+    let text = format!("{SHOP}think = '7ms'\n");
+    let warmup = Duration::from_millis(25);
+    let (outcome, _) = run_pipelined(&Plan { warmup, ..load(2, Stop::Requests(10), &text) }, shop);
+    assert_eq!(counts(&outcome), [(10, 10, 0); 3]);
+    let rounds = &tally(&outcome).rounds;
+    assert_eq!((rounds.begun, rounds.done, rounds.under_way), (10, 10, 0));
+    assert!(is_near(outcome.duration.as_nanos() as u64, 50 * MS), "{:?}", outcome.duration);
+    // A time takes the rounds under way as they are.
+    let timed = load(2, Stop::After(Duration::from_millis(100)), &text);
+    let (outcome, _) = run_pipelined(&Plan { warmup, ..timed }, shop);
+    assert!(is_near(outcome.duration.as_nanos() as u64, 100 * MS), "{:?}", outcome.duration);
+}
+
 #[test]
 fn who_thinks_sends_nothing_meanwhile() {
     let text = format!("{SHOP}think = '7ms'\n");

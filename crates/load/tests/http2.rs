@@ -178,6 +178,32 @@ fn users_share_connections_and_nothing_else() {
     assert_eq!(tally.checks.failed_in_all(), 0);
 }
 
+/// The other users' streams end before it is closed, and those that wait go to the next one.
+#[test]
+fn users_connections_live_as_long_as_they_are_told() {
+    let server = serve(200, |_| Act::Talk);
+    let outcome = go(&Plan { answers_per_connection: Some(7), ..users(&server, 2, 10, 150) });
+    assert_eq!((outcome.ok, outcome.failed, outcome.resent), (450, 0, 0));
+    assert_eq!(server.requests.load(SeqCst), 450);
+    assert!((62..=64).contains(&outcome.reconnects), "{}", outcome.reconnects);
+}
+
+#[test]
+fn streams_that_fail_wear_a_connection_out_too() {
+    let server = serve(100, |n| match n % 3 {
+        0 => Act::Reset(Reason::INTERNAL_ERROR),
+        1 => Act::Short,
+        _ => Act::Silence,
+    });
+    let plan = plan(&server, 2, 4, 60);
+    let outcome =
+        go(&Plan { answers_per_connection: Some(5), timeout: Duration::from_millis(50), ..plan });
+    let errors = |kind| outcome.errors.get(&kind).copied();
+    assert_eq!((errors(ErrorKind::Closed), errors(ErrorKind::Protocol)), (Some(20), Some(20)));
+    assert_eq!((errors(ErrorKind::Timeout), outcome.resent), (Some(20), 0));
+    assert_eq!((server.requests.load(SeqCst), outcome.reconnects), (60, 10));
+}
+
 #[test]
 fn users_whose_connection_goes_away_in_good_order_ask_elsewhere() {
     let server = serve(200, |n| if n % 50 == 49 { Act::Last } else { Act::Talk });

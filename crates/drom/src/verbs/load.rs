@@ -72,7 +72,7 @@ pub struct Args {
     #[arg(short, long, default_value = "1", value_parser = count::parse::<u32>, value_name = "N")]
     #[arg(allow_hyphen_values = true, help_heading = LOAD)]
     threads: u32,
-    /// Load so long before measuring; what ends in it is counted apart
+    /// Load so long before measuring; what ends in it is counted apart (with -n whole rounds)
     #[arg(long, default_value = "0s", value_parser = duration::parse, value_name = "TIME")]
     #[arg(help_heading = LOAD)]
     warmup: Duration,

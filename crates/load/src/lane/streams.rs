@@ -9,6 +9,7 @@ use crate::{
     exchange::Exchange,
     http2::{Event, Http2, WINDOW_STEP},
     outcome::ErrorKind,
+    plan::Plan,
     protocol::Fault,
     world::World,
 };
@@ -43,7 +44,8 @@ impl<W: World> Lane<'_, W> {
         if connection.pending > 0 {
             self.now_ns = self.world.now_ns();
             let under_way = connection.flights.len() - connection.pending;
-            let room = http2.places().saturating_sub(under_way).min(connection.pending);
+            let left = left_on_socket(self.plan, connection.on_socket).min(http2.places());
+            let room = left.saturating_sub(under_way).min(connection.pending);
             for exchange in connection.flights.iter_mut().skip(under_way).take(room) {
                 exchange.stream = match &self.users {
                     None => http2.request(&self.template),
@@ -77,8 +79,7 @@ impl<W: World> Lane<'_, W> {
             Some(http2) => self.depth.min(http2.places()),
             None => self.depth,
         };
-        let Some(answers_max) = self.plan.answers_per_connection else { return places };
-        places.min(answers_max.saturating_sub(connection.on_socket) as usize)
+        places.min(left_on_socket(self.plan, connection.on_socket))
     }
 
     /// The same as `digest` of HTTP/1.
@@ -184,7 +185,7 @@ impl<W: World> Lane<'_, W> {
                 if exchange.length.is_some_and(|length| length != exchange.body_bytes) {
                     // Of this stream alone (RFC 9113, 8.1.1): the others have their answers.
                     self.tally.first_fault.get_or_insert(Fault::WrongLength);
-                    self.fail_one(connection, at, ErrorKind::Protocol, true);
+                    self.fail_stream(connection, at, ErrorKind::Protocol);
                     return Ok(true);
                 }
                 if exchange.status == 0 {
@@ -203,7 +204,7 @@ impl<W: World> Lane<'_, W> {
                 return Ok(true);
             }
             Event::Reset { .. } => {
-                self.fail_one(connection, at, ErrorKind::Closed, true);
+                self.fail_stream(connection, at, ErrorKind::Closed);
                 return Ok(true);
             }
         }
@@ -216,12 +217,24 @@ impl<W: World> Lane<'_, W> {
             let stream = connection.flights[at].stream;
             if at + connection.pending >= connection.flights.len() {
                 connection.pending -= 1;
-            } else if let Some(http2) = &mut connection.http2 {
+                self.fail_one(connection, at, kind, true);
+                continue;
+            }
+            if let Some(http2) = &mut connection.http2 {
                 http2.cancel(stream);
             }
-            self.fail_one(connection, at, kind, true);
+            self.fail_stream(connection, at, kind);
         }
         self.refill(connection);
+    }
+
+    /// A stream has failed; the connection goes on, unless it has carried as many as it may.
+    fn fail_stream(&mut self, connection: &mut Connection<W::Stream>, at: usize, kind: ErrorKind) {
+        self.fail_one(connection, at, kind, true);
+        connection.on_socket += 1;
+        if left_on_socket(self.plan, connection.on_socket) == 0 {
+            self.hang_up(connection);
+        }
     }
 
     pub(super) fn late_stream(
@@ -238,4 +251,10 @@ impl<W: World> Lane<'_, W> {
         };
         connection.flights.iter().enumerate().find_map(late)
     }
+}
+
+/// Requests that a socket may still carry, on which so many have ended.
+fn left_on_socket(plan: &Plan, ended: u64) -> usize {
+    let left = plan.answers_per_connection.map(|max| max.saturating_sub(ended));
+    left.map_or(usize::MAX, |left| left as usize)
 }

@@ -110,6 +110,9 @@ impl<W: World> Lane<'_, W> {
             if self.left == Some(0) {
                 return;
             }
+            if is_between && self.left.is_some() {
+                return users.hold(user);
+            }
             if let Some(left) = self.left.as_mut().filter(|_| self.measuring) {
                 *left -= 1;
             }
