@@ -103,8 +103,18 @@ fn what_is_missing_is_said() {
         let stderr = String::from_utf8(output.stderr).expect("text");
         assert_eq!(stderr, format!("httperf: {what}\n"));
     }
-    let nobody = run("--server=127.0.0.1 --port=1");
-    assert_eq!(nobody.status.code(), Some(1));
+}
+
+/// As httperf: a report, and its status is 0.
+#[test]
+fn a_server_that_is_not_there_is_in_the_report() {
+    for line in ["--num-conns=3", "--num-conns=3 --num-calls=4 --rate=50", "--wsess=3,4,0"] {
+        let nobody = run(&format!("--server=127.0.0.1 --port=1 {line}"));
+        assert_eq!(nobody.status.code(), Some(0), "{line}");
+        let report = String::from_utf8(nobody.stdout).expect("text");
+        assert!(report.contains("\nTotal: connections 3 requests 0 replies 0 "), "{report}");
+        assert!(report.contains("\nErrors: total 3 client-timo 0 socket-timo 0 connrefused 3 "));
+    }
 }
 
 #[test]

@@ -168,6 +168,27 @@ fn sessions_think_between_their_calls() {
     assert!(seconds >= 0.4, "{report}");
 }
 
+/// A server that says the end of each connection after one reply: the figures are those of httperf
+/// 0.9.0 beside the same one.
+#[test]
+fn a_call_into_a_closed_connection_is_a_connreset() {
+    let server = Recording::start();
+    for (line, total) in [
+        ("--num-conns=20 --num-calls=3", "connections 20 requests 40 replies 20"),
+        ("--num-conns=20 --num-calls=3 --rate=200", "connections 20 requests 40 replies 20"),
+        ("--wsess=10,4,0", "connections 40 requests 70 replies 40"),
+    ] {
+        let report = report(&server, line);
+        assert!(report.contains(&format!("\nTotal: {total} ")), "{report}");
+        let resets = if line.contains("wsess") { 30 } else { 20 };
+        let errors = format!("\nErrors: total {resets} client-timo 0 ");
+        assert!(report.contains(&errors), "{report}");
+        assert!(report.contains(&format!(" connrefused 0 connreset {resets}\n")), "{report}");
+        let sessions = report.contains(" (10/10)\nSession: avg 4.00 connections/session\n");
+        assert_eq!(sessions, line.contains("wsess"), "{report}");
+    }
+}
+
 #[test]
 fn a_session_without_an_answer_has_failed() {
     let server = Recording::start();

@@ -74,6 +74,8 @@ pub struct Record {
     /// 0 without a complete answer.
     pub status: u16,
     pub error: Option<ErrorKind>,
+    /// It has failed and is asked once more.
+    pub is_repeated: bool,
     /// What the system said, where the error is one of its calls; a close by the peer is none.
     pub os_error: Option<i32>,
     /// The server let the connection live after it.

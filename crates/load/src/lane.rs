@@ -367,10 +367,12 @@ impl<'a, W: World> Lane<'a, W> {
             let whole_ns = self.now_ns.saturating_sub(exchange.begun_ns);
             self.tally.times.whole.record_ns(whole_ns);
         }
-        self.record(connection, exchange, None, kept);
+        self.record(connection, exchange, None, kept, false);
         connection.answers += 1;
         connection.on_socket += 1;
-        if !kept {
+        if !kept && !connection.flights.is_empty() && self.fails_on_close() {
+            self.fail(connection, ErrorKind::Closed);
+        } else if !kept {
             // What the server has said it will not answer is asked again elsewhere.
             self.tally.counts.resent += connection.flights.len() as u64 - connection.pending as u64;
             self.hang_up(connection);
@@ -386,6 +388,7 @@ impl<'a, W: World> Lane<'a, W> {
         exchange: Exchange,
         error: Option<ErrorKind>,
         kept: bool,
+        is_repeated: bool,
     ) {
         let is_kept = self.records.len() < self.plan.records_max && self.measuring;
         if !is_kept && (error.is_none() || self.plan.ends_with.is_none()) {
@@ -398,6 +401,7 @@ impl<'a, W: World> Lane<'a, W> {
             on_socket: connection.on_socket,
             status: if error.is_none() { exchange.status } else { 0 },
             error,
+            is_repeated,
             os_error: self.os_error,
             kept,
         };
@@ -467,12 +471,11 @@ impl<'a, W: World> Lane<'a, W> {
         exchange.body_hash = self.sum(connection);
         self.in_flight -= 1;
         self.tally.failed(kind, &exchange, self.now_ns);
-        if let Some(users) = &mut self.users {
-            let rests =
-                matches!(kind, ErrorKind::Connect | ErrorKind::ConnectTimeout | ErrorKind::Tls);
-            users.failed(&exchange, kind, self.now_ns, rests);
-        }
-        self.record(connection, exchange, Some(kind), kept);
+        let was_used = connection.on_socket > 0;
+        let users = self.users.as_mut();
+        let is_repeated =
+            users.is_some_and(|users| users.failed(&exchange, kind, self.now_ns, was_used));
+        self.record(connection, exchange, Some(kind), kept, is_repeated);
     }
 
     /// [`Self::fail`] for an error of the system's.

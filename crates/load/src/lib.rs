@@ -53,7 +53,9 @@ pub use limits::Limits;
 pub use null_server::{NullServer, measure_ceiling, null_server};
 pub use open::OpenTally;
 pub use outcome::{BadBody, ErrorKind, Latency, Outcome};
-pub use plan::{Address, Engine, ExpectedBody, Pace, Plan, Raw, Scene, Stop, Target, Version};
+pub use plan::{
+    Address, Engine, ExpectedBody, OnClose, Pace, Plan, Raw, Scene, Stop, Target, Version,
+};
 pub use run::{Progress, SoFar, check_connections, run};
 pub use scene::{Rounds, SceneTally, StepTally};
 pub use schedule::{Arrivals, Stage};

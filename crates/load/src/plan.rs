@@ -174,6 +174,19 @@ pub struct Scene {
     pub connects_for_rounds: bool,
     /// What goes out in place of what the scenario writes.
     pub raw: Option<Raw>,
+    pub on_close: OnClose,
+}
+
+/// What a user does whose connection the server has closed between two requests of a round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnClose {
+    /// Makes another one.
+    #[default]
+    Reconnect,
+    /// Writes the next request into it, which fails, and its round with it.
+    Fail,
+    /// Writes the next request into it, which fails, and then again on another one.
+    Repeat,
 }
 
 /// Requests as they are, in bursts: where the scenario asks for `/7`, burst 7 is written at once
@@ -231,6 +244,8 @@ pub struct Plan {
     /// Sent as it is, in place of what method, headers and body make; the method still says whether
     /// answers have bodies.
     pub raw_request: Option<Vec<u8>>,
+    /// A server that never takes a connection is a result, not a reason to end the run.
+    pub counts_refusals: bool,
     /// Which failed request ends the run.
     pub ends_with: Option<fn(&Record) -> bool>,
     /// Sizes of each socket's send and receive buffers.
@@ -268,6 +283,7 @@ impl Plan {
             sums_bodies: false,
             records_max: 0,
             raw_request: None,
+            counts_refusals: false,
             ends_with: None,
             buffer_bytes: None,
         }

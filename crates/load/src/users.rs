@@ -14,7 +14,7 @@ use drom_scenario::{
 use crate::{
     exchange::Exchange,
     outcome::ErrorKind,
-    plan::Scene,
+    plan::{OnClose, Scene},
     scene::{Rounds, SceneTally},
 };
 
@@ -60,8 +60,11 @@ struct Place {
     planned_ns: u64,
     began_ns: u64,
     is_punctual: bool,
-    /// Requests and pauses of this round.
+    /// Requests and pauses of this round, and the requests alone.
     done: u32,
+    asked: u32,
+    /// The request has failed and is asked once more.
+    is_repeated: bool,
 }
 
 /// Whose round it is.
@@ -180,7 +183,7 @@ impl<'a> Users<'a> {
             self.next_number += self.threads;
         }
         (place.is_inside, place.planned_ns, place.began_ns) = (true, planned_ns, planned_ns);
-        place.done = 0;
+        (place.done, place.asked, place.is_repeated) = (0, 0, false);
         self.inside += 1;
         self.tally.rounds.begun += 1;
         self.ready.push(user);
@@ -274,14 +277,46 @@ impl<'a> Users<'a> {
         is_good
     }
 
-    /// There is no answer. `rests`: nothing else would come of asking again at once.
-    pub fn failed(&mut self, exchange: &Exchange, kind: ErrorKind, now_ns: u64, rests: bool) {
+    /// A request behind others of its round is written into a connection that the server has
+    /// closed. Not a second time.
+    pub fn writes_into_closed(&self, user: u32) -> bool {
+        let place = &self.places[user as usize];
+        self.scene.on_close != OnClose::Reconnect && place.asked > 1 && !place.is_repeated
+    }
+
+    /// There is no answer; whether the request is asked once more. `was_used`: its connection has
+    /// had answers.
+    pub fn failed(
+        &mut self,
+        exchange: &Exchange,
+        kind: ErrorKind,
+        now_ns: u64,
+        was_used: bool,
+    ) -> bool {
         let user = exchange.user;
         let step = self.places[user as usize].request.step;
         self.tally.steps[step].failed += 1;
-        if !self.ends_burst(user) {
-            return;
+        if was_used && self.repeats(exchange, kind) {
+            self.places[user as usize].is_repeated = true;
+            self.ready.push(user);
+            return true;
         }
+        if self.ends_burst(user) {
+            self.end_by_failure(user, kind, now_ns);
+        }
+        false
+    }
+
+    /// Closed without a byte of an answer, as it is between two requests.
+    fn repeats(&self, exchange: &Exchange, kind: ErrorKind) -> bool {
+        let place = &self.places[exchange.user as usize];
+        let is_closed = matches!(kind, ErrorKind::Closed | ErrorKind::Read | ErrorKind::Write);
+        let is_silent = is_closed && exchange.first_byte_ns == 0 && place.burst.len() == 1;
+        is_silent && self.scene.on_close == OnClose::Repeat && !place.is_repeated
+    }
+
+    /// Where nothing else would come of asking again at once, the user rests.
+    fn end_by_failure(&mut self, user: u32, kind: ErrorKind, now_ns: u64) {
         let place = &mut self.places[user as usize];
         if self.scene.is_test {
             let judged =
@@ -290,7 +325,7 @@ impl<'a> Users<'a> {
         }
         place.user.failed(&self.scene.scenario, &mut self.share);
         self.forget_answer(user);
-        if rests {
+        if matches!(kind, ErrorKind::Connect | ErrorKind::ConnectTimeout | ErrorKind::Tls) {
             self.rest(user, now_ns + REST_NS);
         } else {
             self.ready.push(user);
@@ -313,8 +348,10 @@ impl<'a> Users<'a> {
         self.timers.push(Reverse((until_ns, user)));
     }
 
+    /// And that its request had to be asked again.
     fn forget_answer(&mut self, user: u32) {
         let place = &mut self.places[user as usize];
+        place.is_repeated = false;
         place.head.clear();
         place.body.clear();
         place.body.shrink_to(KEPT_BYTES_MAX);
@@ -324,6 +361,9 @@ impl<'a> Users<'a> {
     /// its round is over.
     fn go_on(&mut self, user: u32, now_ns: u64) -> Option<Turn> {
         let scenario = self.scenario();
+        if self.places[user as usize].is_repeated {
+            return Some(self.send_once_more(user, now_ns));
+        }
         for _ in 0..VAIN_MAX {
             let place = &mut self.places[user as usize];
             match place.user.next(scenario, &mut self.share, now_ns) {
@@ -377,13 +417,21 @@ impl<'a> Users<'a> {
             place.burst = raw.burst(place.request.target());
         }
         place.unanswered = place.burst.len() as u32;
-        place.done += 1;
+        (place.done, place.asked) = (place.done + 1, place.asked + 1);
         let planned_ns = if place.planned_ns == 0 { now_ns } else { place.planned_ns };
         place.planned_ns = 0;
         let (origin, step) = (place.request.origin, place.request.step);
         self.tally.steps[step].sent += u64::from(place.unanswered);
         let is_punctual = std::mem::take(&mut place.is_punctual);
         Turn::Send { user, origin, planned_ns, is_punctual }
+    }
+
+    fn send_once_more(&mut self, user: u32, now_ns: u64) -> Turn {
+        let place = &mut self.places[user as usize];
+        place.unanswered = place.burst.len() as u32;
+        let (origin, step) = (place.request.origin, place.request.step);
+        self.tally.steps[step].sent += u64::from(place.unanswered);
+        Turn::Send { user, origin, planned_ns: now_ns, is_punctual: false }
     }
 
     fn end_round(&mut self, user: u32, now_ns: u64) {
@@ -430,6 +478,8 @@ impl Place {
             began_ns: 0,
             is_punctual: false,
             done: 0,
+            asked: 0,
+            is_repeated: false,
         }
     }
 }

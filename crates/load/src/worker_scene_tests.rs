@@ -7,7 +7,7 @@ use drom_scenario::{AccessLog, LogOptions, Scenario};
 use super::tests::{is_near, plan, run, run_pipelined};
 use crate::{
     outcome::{ErrorKind, Outcome},
-    plan::{Pace, Plan, Raw, Scene, Stop, Target},
+    plan::{OnClose, Pace, Plan, Raw, Scene, Stop, Target},
     scene::SceneTally,
     schedule::{Arrivals, Stage},
     sim::{Act, Asked, page},
@@ -45,6 +45,7 @@ fn of(scenario: Scenario) -> Scene {
         finishes_rounds: false,
         is_test: false,
         connects_for_rounds: false,
+        on_close: OnClose::default(),
         raw: None,
     }
 }
@@ -330,6 +331,55 @@ fn what_a_server_leaves_of_a_burst_is_asked_again() {
     let (outcome, asked) = run_pipelined(&bursts(Stop::Requests(2)), script);
     assert_eq!((outcome.sent, outcome.ok, outcome.failed, asked), (10, 10, 0, 14));
     assert_eq!((outcome.resent, outcome.reconnects), (4, 3));
+}
+
+/// The server closes after each answer, and says so; a page, three at once, a page.
+#[test]
+fn what_is_written_into_a_closed_connection_fails() {
+    let script = |asked: Asked<'_>| {
+        let answer = match asked.text.starts_with("HEAD") {
+            true => Act::Send(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_vec()),
+            false => answer("Connection: close\r\n", "x"),
+        };
+        vec![(MS, answer), (MS, Act::Close)]
+    };
+    let closed = |on_close| {
+        let mut plan = bursts(Stop::Requests(2));
+        plan.scene.as_mut().expect("a scene").on_close = on_close;
+        run_pipelined(&plan, script)
+    };
+    let (outcome, asked) = closed(OnClose::Fail);
+    assert_eq!((counts(&outcome), asked), (vec![(2, 2, 0), (6, 0, 6), (0, 0, 0)], 2));
+    assert_eq!((tally(&outcome).rounds.done, outcome.reconnects), (2, 1));
+    assert!(outcome.records.iter().all(|r| r.exchange.ready_ns > 0 && !r.is_repeated));
+}
+
+/// The same of one request at a time, which is asked once more on another connection.
+#[test]
+fn what_failed_on_a_closed_connection_is_asked_once_more() {
+    let text = "base = 'http://a'\n[[step]]\nurl = '/0'\nrepeat = 3\n";
+    let repeated = |stop| {
+        let mut plan = load(1, stop, text);
+        let scene = plan.scene.as_mut().expect("a scene");
+        let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec();
+        scene.raw = Some(Raw { requests: vec![request], bursts: vec![0..1] });
+        (scene.connects_for_rounds, scene.on_close) = (true, OnClose::Repeat);
+        plan.records_max = 100;
+        plan
+    };
+    // Said, and not said: then the request meets the end of the connection.
+    for head in ["Connection: close\r\n", ""] {
+        let script = |_: Asked<'_>| vec![(MS, answer(head, "x")), (MS, Act::Close)];
+        let (outcome, _) = run_pipelined(&repeated(Stop::Requests(4)), script);
+        assert_eq!((counts(&outcome), tally(&outcome).rounds.done), (vec![(20, 12, 8)], 4));
+        let failed = outcome.records.iter().filter(|record| record.error.is_some());
+        assert!(failed.clone().count() == 8 && failed.into_iter().all(|r| r.is_repeated));
+        assert_eq!(outcome.reconnects, 11);
+    }
+    // Only once: who closes without an answer ends the round.
+    let script = |_: Asked<'_>| vec![(MS, Act::Close)];
+    let (outcome, asked) = run_pipelined(&repeated(Stop::Requests(4)), script);
+    assert_eq!((counts(&outcome), asked), (vec![(4, 0, 4)], 4));
 }
 
 #[test]

@@ -162,6 +162,7 @@ fn users(server: &Server, connections: u32, depth: u32, rounds: u64) -> Plan {
         finishes_rounds: false,
         is_test: false,
         connects_for_rounds: false,
+        on_close: drom_load::OnClose::default(),
         raw: None,
     };
     Plan { scene: Some(scene), ..plan }

@@ -28,6 +28,7 @@ fn record(at_ms: u64, [written, first, ended]: [f64; 3], body_bytes: u64) -> Rec
         on_socket: 0,
         status: 200,
         error: None,
+        is_repeated: false,
         os_error: None,
         kept: false,
     }

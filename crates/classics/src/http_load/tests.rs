@@ -104,6 +104,7 @@ fn record(at: u64, [written, first, ended]: [u64; 3], body_bytes: u64) -> Record
         on_socket: 0,
         status: 200,
         error: None,
+        is_repeated: false,
         os_error: None,
         kept: false,
     }

@@ -36,8 +36,7 @@ impl Calls {
         if options.wset.is_some() || options.wlog.is_some() {
             return Self::of_list(options, uris);
         }
-        let is_simple = options.rate <= 0.0 || options.num_calls == 1;
-        if options.wsess.is_none() && is_simple {
+        if options.wsess.is_none() && options.num_calls == 1 {
             return Self::again_and_again(options);
         }
         Self::of_one(options)

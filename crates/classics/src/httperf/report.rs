@@ -210,11 +210,16 @@ impl Spread {
 }
 
 impl Errors {
-    /// Numbers of errors are Linux's.
+    /// Numbers of errors are Linux's. What was written together on a connection fails together,
+    /// and is one.
     fn of(records: &[Record]) -> Self {
         let mut errors = Self::default();
+        let mut failed_ns: BTreeMap<u32, u64> = BTreeMap::new();
         for record in records {
             let Some(kind) = record.error else { continue };
+            if failed_ns.insert(record.connection, record.ended_ns) == Some(record.ended_ns) {
+                continue;
+            }
             let place = match (kind, record.os_error) {
                 (ErrorKind::Timeout, _) => &mut errors.client_timeout,
                 (_, Some(110)) => &mut errors.socket_timeout,

@@ -111,7 +111,7 @@ fn sessions(calls: &Calls, records: &[Record]) -> Vec<Session> {
         session.ended_ns = record.ended_ns;
         session.connections += u64::from(record.on_socket == 0);
         session.replies += u64::from(record.status > 0);
-        session.has_failed = record.error.is_some();
+        session.has_failed = record.error.is_some() && !record.is_repeated;
         if session.has_failed || session.replies == session.calls {
             ended.extend(under_way.remove(&user));
         }

@@ -100,7 +100,8 @@ fn calls_are_as_many_as_asked_for() {
         let calls = Calls::of(&options(line), "/a\0/b\0/c\0", &[]);
         (calls.rounds, calls.length_max(), calls.requests.len(), calls.bursts.len())
     };
-    assert_eq!(of("--num-conns=9 --num-calls=4"), (9, 4, 1, 0));
+    assert_eq!(of("--num-conns=9"), (9, 1, 1, 0));
+    assert_eq!(of("--num-conns=9 --num-calls=4"), (9, 4, 1, 2));
     assert_eq!(of("--num-conns=9 --num-calls=4 --rate=5"), (9, 4, 1, 2));
     assert_eq!(of("--num-conns=9 --num-calls=4 --rate=5 --burst=3"), (9, 4, 3, 4));
     assert_eq!(of("--num-conns=9 --wlog=y,f"), (9, 1, 3, 3));
@@ -221,6 +222,7 @@ fn record(at: u64, [ready, first, ended]: [u64; 3], on_socket: u64) -> Record {
         on_socket,
         status: 200,
         error: None,
+        is_repeated: false,
         os_error: None,
         kept: false,
     }

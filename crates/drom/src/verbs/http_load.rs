@@ -130,6 +130,7 @@ fn scene(options: &Options, urls: &[Url]) -> Result<Scene, Refusal> {
         finishes_rounds: true,
         is_test: false,
         connects_for_rounds: false,
+        on_close: drom_load::OnClose::default(),
         raw: Some(Raw::singly(requests.collect())),
     })
 }

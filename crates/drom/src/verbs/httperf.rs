@@ -9,7 +9,9 @@ use drom_classics::{
     Refusal,
     httperf::{self, Asked, Calls, Cpu, Figures, Options},
 };
-use drom_load::{Arrivals, Outcome, Pace, Plan, Raw, Scene, Stage, Stop, Target, Trust, Version};
+use drom_load::{
+    Arrivals, OnClose, Outcome, Pace, Plan, Raw, Scene, Stage, Stop, Target, Trust, Version,
+};
 use drom_scenario::Scenario;
 
 use super::classic;
@@ -101,7 +103,7 @@ fn plan(options: &Options, calls: &Calls) -> Result<Plan, Refusal> {
     let found = Target::resolve(&root(options));
     let target = found.map_err(|error| refused(&error.to_string()))?;
     let has_scene = !calls.scenario.is_empty();
-    let scene = has_scene.then(|| scene(calls, &target)).transpose()?;
+    let scene = has_scene.then(|| scene(options, calls, &target)).transpose()?;
     let keepalive = per_round > 1;
     let pace = pace(options, rounds);
     let most = options.max_connections.filter(|_| !options.is_sessions());
@@ -124,6 +126,7 @@ fn plan(options: &Options, calls: &Calls) -> Result<Plan, Refusal> {
         trust: trust(options)?,
         timeout: options.timeout(),
         records_max: usize::MAX,
+        counts_refusals: true,
         raw_request: Some(httperf::request(options)),
         sources: source(options)?.into_iter().collect(),
         buffer_bytes: Some((options.send_buffer, options.recv_buffer)),
@@ -175,7 +178,17 @@ fn pace(options: &Options, rounds: u64) -> Option<Pace> {
     Some(Pace { arrivals: Arrivals::Recorded(starts_ns.into()), stages })
 }
 
-fn scene(calls: &Calls, target: &Target) -> Result<Scene, Refusal> {
+/// httperf writes the next call into a connection that the server has closed, which is a connreset.
+/// A connection's other calls are not made then, a session's are on another one.
+fn on_close(options: &Options) -> OnClose {
+    match (options.is_sessions(), options.http_version) {
+        (false, _) => OnClose::Fail,
+        (true, (1, 0)) => OnClose::Reconnect,
+        (true, _) => OnClose::Repeat,
+    }
+}
+
+fn scene(options: &Options, calls: &Calls, target: &Target) -> Result<Scene, Refusal> {
     let rows = calls.rows();
     let file = |_: &Path| Ok(rows.clone().into_bytes());
     let scenario = Scenario::parse(&calls.scenario, Path::new(TOOL), &[], &file);
@@ -187,6 +200,7 @@ fn scene(calls: &Calls, target: &Target) -> Result<Scene, Refusal> {
         finishes_rounds: true,
         is_test: false,
         connects_for_rounds: true,
+        on_close: on_close(options),
         raw: Some(Raw { requests: calls.requests.clone(), bursts: calls.bursts.clone() }),
     })
 }

@@ -6,6 +6,8 @@ use super::Lane;
 use crate::{
     connection::{Connection, Phase},
     open::Due,
+    outcome::ErrorKind,
+    plan::OnClose,
     users::{Begins, Turn},
     world::World,
 };
@@ -50,11 +52,16 @@ impl<W: World> Lane<'_, W> {
     /// Puts the request on its connection.
     pub fn ask(&mut self, connection: &mut Connection<W::Stream>, asking: Asking) {
         let is_open = connection.phase == Phase::Open;
+        let is_gone = connection.stream.is_none()
+            && self.users.as_ref().is_some_and(|users| users.writes_into_closed(asking.user));
         for row in self.users.as_ref().map_or(0..0, |users| users.burst(asking.user)) {
             self.start(connection, asking.planned_ns);
             if let Some(exchange) = connection.flights.back_mut() {
                 (exchange.user, exchange.row) = (asking.user, row);
             }
+        }
+        if is_gone {
+            return self.write_in_vain(connection);
         }
         self.write_request(connection);
         self.flush(connection);
@@ -62,6 +69,19 @@ impl<W: World> Lane<'_, W> {
         if let Some(ns) = written_ns.filter(|_| is_open && asking.is_punctual) {
             self.tally.open.lag.record_ns(ns.saturating_sub(asking.planned_ns));
         }
+    }
+
+    /// The server has closed the connection, and the request is written there nevertheless.
+    fn write_in_vain(&mut self, connection: &mut Connection<W::Stream>) {
+        connection.flights.iter_mut().for_each(|exchange| exchange.ready_ns = self.now_ns);
+        // Of a socket that had others before it.
+        connection.on_socket = 1;
+        self.fail(connection, ErrorKind::Closed);
+    }
+
+    /// Whether what was written behind a connection's last answer has failed.
+    pub(super) fn fails_on_close(&self) -> bool {
+        self.plan.scene.as_ref().is_some_and(|scene| scene.on_close == OnClose::Fail)
     }
 
     /// What a user has under way there, as text; HTTP/2 writes it from its fields.

@@ -216,7 +216,7 @@ impl<W: World> Lane<'_, W> {
                 Some(Error::Descriptors { wanted, limit: wanted - 1 })
             }
             Some(libc::EADDRNOTAVAIL) => Some(Error::Ports { address }),
-            _ if self.anyone_established => None,
+            _ if self.anyone_established || self.plan.counts_refusals => None,
             Some(libc::ECONNREFUSED) => Some(Error::Refused { address }),
             code => {
                 let source =

@@ -591,6 +591,7 @@ mod tests {
             finishes_rounds: false,
             is_test: false,
             connects_for_rounds: false,
+            on_close: drom_load::OnClose::default(),
             raw: None,
         };
         let with =

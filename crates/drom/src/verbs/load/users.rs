@@ -204,6 +204,7 @@ impl Cast {
             finishes_rounds: is_recorded || part.rounds.is_some(),
             is_test: false,
             connects_for_rounds: false,
+            on_close: drom_load::OnClose::default(),
             raw: None,
         };
         let stop = pace.as_ref().map_or(plan.stop, |pace| Stop::After(pace.duration()));
