@@ -81,7 +81,7 @@ pub struct Lane<'a, W> {
     request_bytes: usize,
     depth: usize,
     /// Connections, or groups of them where users ask several servers.
-    pub groups: u32,
+    groups: u32,
     /// Requests that there are for all of them.
     quota: Option<u64>,
     /// To the servers of the scenario in turn, a connection each; mostly there is one.
@@ -95,12 +95,13 @@ pub struct Lane<'a, W> {
 }
 
 impl<'a, W: World> Lane<'a, W> {
+    /// For so many connections (or groups of them), which may begin so many requests.
     pub fn new(
         plan: &'a Plan,
         request: &[u8],
         routes: &'a [Route],
         world: W,
-        left: Option<u64>,
+        (groups, quota): (u32, Option<u64>),
     ) -> Self {
         let (batch, template) = match plan.version {
             _ if plan.scene.is_some() => <_>::default(),
@@ -115,7 +116,7 @@ impl<'a, W: World> Lane<'a, W> {
             in_flight: 0,
             open: None,
             users: None,
-            left,
+            left: quota,
             measuring: false,
             window_ns: 0,
             end_ns: u64::MAX,
@@ -132,8 +133,8 @@ impl<'a, W: World> Lane<'a, W> {
             batch,
             request_bytes: request.len(),
             depth: plan.depth as usize,
-            groups: plan.connections,
-            quota: left,
+            groups,
+            quota,
             routes,
             heads: Heads::new(&plan.method).keeping_when_told(plan.keeps_when_told),
             last_body: 0,

@@ -246,29 +246,14 @@ mod tests {
         assert_eq!(whole(Arrivals::Constant, &down, 1).len(), 50);
     }
 
-    /// Kolmogorov and Smirnov at 1 %: 1.628 / sqrt(n) for many gaps.
-    fn assert_exponential(times: &[u64], rps: f64) {
-        let ends = times
-            .iter()
-            .scan(0, |before, &time| Some((time - std::mem::replace(before, time)) as f64 / 1e9));
-        let mut gaps: Vec<f64> = ends.collect();
-        gaps.sort_by(f64::total_cmp);
-        let n = gaps.len() as f64;
-        let distance = (0..).zip(&gaps).map(|(at, gap)| {
-            let expected = 1.0 - (-gap * rps).exp();
-            (expected - f64::from(at) / n).abs().max((expected - f64::from(at + 1) / n).abs())
-        });
-        let worst = distance.fold(0.0, f64::max);
-        assert!(worst < 1.628 / n.sqrt(), "{worst} of {} at {rps}/s", 1.628 / n.sqrt());
-    }
-
     #[test]
     fn poisson_arrivals_have_exponential_gaps_however_many_threads_make_them() {
         for rps in [1_000.0, 10_000.0, 50_000.0] {
             for (threads, seed) in [(1, 1), (2, 2), (7, 3)] {
                 let stages = [Stage::steady(seconds(10), rps)];
                 let times = whole(Arrivals::Poisson { seed }, &stages, threads);
-                assert_exponential(&times, rps);
+                let (distance, limit) = drom_testkit::known::poisson_distance(&times, rps);
+                assert!(distance < limit, "{distance} of {limit} at {rps}/s");
                 let spread = (times.len() as f64 - 10.0 * rps) / f64::sqrt(10.0 * rps);
                 assert!(spread.abs() < 4.0, "{} at {rps}/s", times.len());
             }

@@ -119,8 +119,8 @@ pub fn work(orders: &Orders<'_>) -> Result<Report, Error> {
 }
 
 fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
-    let mut lane = Lane::new(orders.plan, orders.request, orders.routes, world, orders.quota);
-    lane.groups = orders.connections;
+    let places = (orders.connections, orders.quota);
+    let mut lane = Lane::new(orders.plan, orders.request, orders.routes, world, places);
     lane.window_ns = orders.open_ns;
     lane.open = orders.schedule.clone().map(|schedule| Open::new(schedule, orders.start_ns));
     let now_ns = lane.now_ns;

@@ -362,7 +362,7 @@ fn what_failed_on_a_closed_connection_is_asked_once_more() {
         let mut plan = load(1, stop, text);
         let scene = plan.scene.as_mut().expect("a scene");
         let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec();
-        scene.raw = Some(Raw { requests: vec![request], bursts: vec![0..1] });
+        scene.raw = Some(Raw { requests: vec![request], bursts: std::iter::once(0..1).collect() });
         (scene.connects_for_rounds, scene.on_close) = (true, OnClose::Repeat);
         plan.records_max = 100;
         plan

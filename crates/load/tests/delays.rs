@@ -14,7 +14,7 @@ use std::{
 };
 
 use drom_load::{Latency, Plan, Stop, Target, run};
-use drom_testkit::{Delay, Script, Server, Turn};
+use drom_testkit::{Delay, Script, Server, Turn, known::shapes};
 
 const TRIES: usize = 30;
 const REQUESTS: u64 = 300;
@@ -73,20 +73,11 @@ fn best(tries: usize, delay: Delay, spoil: impl Fn(Clocks) -> Clocks) -> f64 {
     best
 }
 
-fn shapes() -> [Delay; 3] {
-    let ms = Duration::from_millis;
-    [
-        Delay::Constant(ms(1)),
-        Delay::Exponential { mean: ms(1) },
-        Delay::TwoModes { usual: ms(1), slow: ms(10), slow_share: 0.05 },
-    ]
-}
-
 #[test]
 fn known_delays_are_measured_as_the_server_knows_them() {
-    for delay in shapes() {
+    for (name, delay) in shapes() {
         let distance = best(TRIES, delay, |clocks| clocks);
-        assert!(distance <= 1.0, "{delay:?}: {distance:.2} times as far as allowed");
+        assert!(distance <= 1.0, "{name}: {distance:.2} times as far as allowed");
     }
 }
 
@@ -100,9 +91,9 @@ fn a_clock_that_is_off_is_found() {
         }
         Clocks { client, ..clocks }
     };
-    for delay in shapes() {
-        assert!(best(3, delay, |clocks| moved(clocks, |ns| ns + LATE_NS)) > 1.0, "{delay:?}");
+    for (name, delay) in shapes() {
+        assert!(best(3, delay, |clocks| moved(clocks, |ns| ns + LATE_NS)) > 1.0, "{name}");
     }
-    let constant = shapes()[0];
+    let (_, constant) = shapes()[0];
     assert!(best(3, constant, |clocks| moved(clocks, |ns| ns.min(EARLY_NS))) > 1.0);
 }

@@ -1,10 +1,6 @@
 //! A server that freezes under an open loop: latency from the planned time is what arithmetic says,
 //! whether the server froze by itself or its process was stopped.
 //!
-//! With answers after `b` and a freeze of `f` in a window, of requests planned at `x` after the
-//! freeze began: from `-b` to 0 they are answered when it ends, after `f - x`; from 0 to `f` they
-//! are read then, and answered after `f + b - x`; all others after `b`.
-//!
 //! That the engine is within 2 % is tested in the simulator (`src/worker_tests.rs`), where nothing
 //! else runs, and measured by `make accuracy`. Here real sockets, a real clock and a machine with
 //! other things to do have a wider room.
@@ -13,7 +9,7 @@ use std::{sync::atomic::AtomicBool, thread, time::Duration};
 
 use drom_load::{Latency, Outcome, Pace, Plan, Stop, Target, run};
 use drom_observe::clock;
-use drom_testkit::{Delay, Process, Script, Server, Turn, Window};
+use drom_testkit::{Delay, Process, Script, Server, Turn, Window, known::Freeze};
 
 const RPS: f64 = 400.0;
 const REQUESTS: u64 = 1_200;
@@ -30,19 +26,6 @@ const TRIES: usize = 4;
 /// Where the engine had to wait for a CPU in all of them, the percentiles that the freeze does not
 /// reach are given so many times that share of the window as room.
 const WAITING_ROOM: f64 = 4.0;
-
-/// The latency that a share `quantile` of the requests does not exceed.
-fn analytic_ms(quantile: f64, freeze: Duration) -> f64 {
-    let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
-    let (base, freeze) = (ms(BASE), ms(freeze));
-    // Requests planned in so many milliseconds are slower than it.
-    let slower = (1.0 - quantile) * ms(WINDOW);
-    if slower <= 2.0 * base {
-        freeze + base - slower / 2.0
-    } else {
-        (freeze + 2.0 * base - slower).max(base)
-    }
-}
 
 fn plan(address: std::net::SocketAddr) -> Plan {
     let target = Target::at(address, "/");
@@ -65,10 +48,11 @@ fn go(plan: &Plan) -> Outcome {
 /// The relative differences of the percentiles, less what they are given for waiting.
 fn deviations(outcome: &Outcome, freeze: Duration) -> [f64; 4] {
     let waited: Duration = outcome.thread_run_delay.iter().sum();
+    let known = Freeze { window: WINDOW, base: BASE, freeze };
     let room = WAITING_ROOM * waited.as_secs_f64() / WINDOW.as_secs_f64();
     QUANTILES.map(|quantile| {
         let measured = outcome.latency.quantile_ns(quantile) as f64 / 1e6;
-        let deviation = (measured / analytic_ms(quantile, freeze) - 1.0).abs();
+        let deviation = (measured / known.latency_ms(quantile) - 1.0).abs();
         if quantile > 0.9 { deviation } else { (deviation - room).max(0.0) }
     })
 }

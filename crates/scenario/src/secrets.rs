@@ -4,6 +4,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap, ops::Range};
 
+use percent_encoding::percent_decode;
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, Visitor},
@@ -184,15 +185,7 @@ fn of_pairs(text: &[u8], part: Range<usize>, between: &[u8]) -> Vec<Range<usize>
 
 /// A name in a form or a query without its `%77`.
 fn decoded(name: &[u8]) -> String {
-    let hex = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
-    let (mut out, mut at) = (Vec::with_capacity(name.len()), 0);
-    while at < name.len() {
-        let digits = name.get(at + 1..at + 3).filter(|_| name[at] == b'%');
-        let byte = digits.and_then(hex);
-        out.push(byte.unwrap_or(name[at]));
-        at += if byte.is_some() { 3 } else { 1 };
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    percent_decode(name).decode_utf8_lossy().into_owned()
 }
 
 /// Where secrets stand in JSON (a document, or one a line), in their order; `None` when it is none.

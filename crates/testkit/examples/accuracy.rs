@@ -4,20 +4,14 @@
 //!
 //! The tests hold the same to wider limits, because they run on machines with much else to do.
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    thread::JoinHandle,
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::atomic::AtomicBool, time::Duration};
 
 use drom_load::{Arrivals, Latency, Outcome, Pace, Plan, Stage, Stop, Target, run};
-use drom_testkit::{Delay, Script, Server, Turn, Window};
+use drom_testkit::{
+    Awake, Delay, Script, Server, Turn, Window,
+    known::{Freeze, poisson_distance, shapes},
+};
 
-const MS: Duration = Duration::from_millis(1);
 /// Of each comparison; noise only adds, so the nearest one tells what the clock is worth.
 const TRIES: usize = 20;
 
@@ -55,21 +49,23 @@ fn open_loop(address: SocketAddr, pace: Pace, connections: u32) -> Plan {
 
 // ---- a freeze ----------------------------------------------------------------------------------
 
-const FREEZE: Duration = Duration::from_millis(1_400);
-const WINDOW: Duration = Duration::from_secs(30);
-const BASE: Duration = Duration::from_millis(50);
+const FREEZE: Freeze = Freeze {
+    window: Duration::from_secs(30),
+    base: Duration::from_millis(50),
+    freeze: Duration::from_millis(1_400),
+};
 const FREEZE_RPS: f64 = 2_000.0;
 /// What comes in the freeze, and some.
 const CONNECTIONS: u32 = 4_000;
 
 fn freeze() {
-    let freezes = vec![Window::new(10_000, 10_000 + FREEZE.as_millis() as u64)];
-    let script = Script { freezes, ..Script::always(Turn::after(Delay::Constant(BASE))) };
+    let freezes = vec![Window::new(10_000, 10_000 + FREEZE.freeze.as_millis() as u64)];
+    let script = Script { freezes, ..Script::always(Turn::after(Delay::Constant(FREEZE.base))) };
     let server = Server::start(script).expect("a server");
-    let pace = Pace::steady(FREEZE_RPS, WINDOW);
+    let pace = Pace::steady(FREEZE_RPS, FREEZE.window);
     let outcome = go(&open_loop(server.address(), pace, CONNECTIONS));
     for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)] {
-        let expected = analytic_ms(quantile);
+        let expected = FREEZE.latency_ms(quantile);
         let measured = outcome.latency.quantile_ns(quantile) as f64 / 1e6;
         let off = 100.0 * (measured / expected - 1.0);
         let figures =
@@ -79,32 +75,7 @@ fn freeze() {
     }
 }
 
-/// Of requests planned at `x` after a freeze of `f` began, with answers after `b`: from `-b` to 0
-/// they are answered when it ends, after `f - x`; from 0 to `f` after `f + b - x`; others after
-/// `b`.
-fn analytic_ms(quantile: f64) -> f64 {
-    let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
-    let (base, freeze) = (ms(BASE), ms(FREEZE));
-    // Requests planned in so many milliseconds are slower than it.
-    let slower = (1.0 - quantile) * ms(WINDOW);
-    match slower <= 2.0 * base {
-        true => freeze + base - slower / 2.0,
-        false => (freeze + 2.0 * base - slower).max(base),
-    }
-}
-
 // ---- known delays ------------------------------------------------------------------------------
-
-fn shapes() -> [(&'static str, Delay); 3] {
-    [
-        ("constant 1 ms", Delay::Constant(MS)),
-        ("exponential, mean 1 ms", Delay::Exponential { mean: MS }),
-        (
-            "1 ms, and 10 ms one in twenty",
-            Delay::TwoModes { usual: MS, slow: 10 * MS, slow_share: 0.05 },
-        ),
-    ]
-}
 
 /// The client's and the server's clock for the same 1,000 answers, of the nearest of the tries.
 fn delays(name: &str, delay: Delay) {
@@ -135,37 +106,6 @@ fn both_clocks(delay: Delay) -> (Latency, Latency) {
     (outcome.latency, counts.delays)
 }
 
-/// Keeps a core from going to sleep by work that everybody else goes before: a virtual CPU that
-/// halts is woken by its host, some 50 us later, and that would be compared with the client's
-/// clock.
-struct Awake(Arc<AtomicBool>, Option<JoinHandle<()>>);
-
-impl Awake {
-    fn start() -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || {
-            // SAFETY: all zeroes is a valid `sched_param`, which this policy ignores but for that.
-            let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
-            // SAFETY: the parameter lives through the call; 0 is the calling thread.
-            unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) };
-            while !told.load(Relaxed) {
-                std::hint::spin_loop();
-            }
-        });
-        Self(stop, Some(thread))
-    }
-}
-
-impl Drop for Awake {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-        if let Some(thread) = self.1.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
 // ---- Poisson arrivals --------------------------------------------------------------------------
 
 /// Kolmogorov and Smirnov on the planned times of a run.
@@ -178,15 +118,8 @@ fn arrivals(rps: f64) {
     let mut times: Vec<u64> =
         outcome.records.iter().map(|record| record.exchange.planned_ns).collect();
     times.sort_unstable();
-    let mut gaps: Vec<f64> = times.windows(2).map(|two| (two[1] - two[0]) as f64 / 1e9).collect();
-    gaps.sort_by(f64::total_cmp);
-    let n = gaps.len() as f64;
-    let distance = (0..).zip(&gaps).map(|(at, gap)| {
-        let expected = 1.0 - (-gap * rps).exp();
-        (expected - f64::from(at) / n).abs().max((expected - f64::from(at + 1) / n).abs())
-    });
-    let (worst, limit) = (distance.fold(0.0, f64::max), 1.628 / n.sqrt());
-    let figures = [format!("< {limit:.4}"), format!("{worst:.4}"), "-".to_owned()];
+    let (distance, limit) = poisson_distance(&times, rps);
+    let figures = [format!("< {limit:.4}"), format!("{distance:.4}"), "-".to_owned()];
     let what = format!("Poisson arrivals, {rps:.0} req/s");
-    row(&what, "Kolmogorov-Smirnov distance", figures, "pass at 1 %", worst < limit);
+    row(&what, "Kolmogorov-Smirnov distance", figures, "pass at 1 %", distance < limit);
 }

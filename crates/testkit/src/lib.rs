@@ -8,9 +8,11 @@
 //! every byte that the clients had written is in them.
 
 mod answer;
+mod awake;
 mod brake;
 mod counts;
 mod hog;
+pub mod known;
 mod pauser;
 mod peer;
 mod poll;
@@ -22,6 +24,7 @@ mod serve;
 mod server;
 
 pub use answer::{body, wire};
+pub use awake::Awake;
 pub use brake::Brake;
 pub use counts::Counts;
 pub use hog::Hog;
