@@ -100,6 +100,30 @@ fn answers_after_the_window_are_in_no_rate() {
     assert!(text.contains("came after the window, in no rate"), "{text}");
 }
 
+/// A queue that begins in the middle of the window, and one that stands when it opens, are as much
+/// one as any; answers that take their time are none.
+#[test]
+fn who_is_behind_is_told_and_who_is_slow_is_not() {
+    let backlog = |script: Script, flags: &[&str]| {
+        let server = Server::start(script).expect("a server");
+        let url = format!("http://{}/", server.address());
+        let told = document(&drom(&[&[&*url, "-c", "600", "--json"], flags].concat()));
+        let checks = told["checks"].as_array().expect("checks");
+        let check = checks.iter().find(|check| check["name"] == "backlog").expect("a check");
+        check["state"].as_str().expect("a word").to_owned()
+    };
+    let late = &["--stages", "1s:50,1s:350"][..];
+    assert_eq!(backlog(Script::limited(100.0), late), "warning");
+    let before = &["--rate", "200", "--warmup", "1s", "-d", "2s"][..];
+    assert_eq!(backlog(Script::limited(100.0), before), "warning");
+    let slow = || {
+        let delay = drom_testkit::Delay::Constant(Duration::from_millis(300));
+        Script::always(drom_testkit::Turn::after(delay))
+    };
+    assert_eq!(backlog(slow(), &["--rate", "100", "-d", "2s"]), "ok");
+    assert_eq!(backlog(slow(), &["--stages", "2s:10-200", "--warmup", "500ms"]), "ok");
+}
+
 #[test]
 fn requests_and_a_rate_end_with_the_last_planned_one() {
     let (_server, url) = server();

@@ -154,14 +154,12 @@ fn a_feeder_that_ends_ends_the_load_and_that_is_said() {
     let text = "[feeder.items]\nfile = 'items.csv'\nonce = true\n\
                 [[step]]\nurl = '/{{items.id}}'\n";
     let path = scenario(folder.path(), &shop.base, text);
-    let output = drom(&[&path, "-c", "2", "--rate", "50", "-d", "1s"]);
-    let text = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert!(text.contains("the rows of items were all taken"), "{text}");
-    assert!(text.contains("warn schedule") && text.contains("leave out `once`"), "{text}");
+    for flags in [&["--rate", "50", "-d", "1s"][..], &["-n", "10"]] {
+        let output = drom(&[&[&*path, "-c", "2"], flags].concat());
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("the rows of items were all taken"), "{text}");
+        assert!(text.contains("warn schedule") && text.contains("leave out `once`"), "{text}");
+    }
 }
 
 #[test]

@@ -75,6 +75,11 @@ const REST_CONNECTIONS: u32 = 8;
 /// What is under way when the closed loop ends is a queue that is left: no longer than this, nor
 /// than is waited for.
 const CLOSED_CONNECTIONS: u32 = 64;
+/// So long a try loads before it is measured, at its rate: by the number of its connections.
+const SETTLING_MIN: Duration = Duration::from_millis(100);
+const SETTLING_EACH: Duration = Duration::from_micros(300);
+/// What has not come so much later than the longest time that is asked for breaks the limit anyway.
+const LATER: f64 = 1.5;
 /// A closed loop as long as this part of the time tells where to begin.
 const CLOSED_PART: u32 = 30;
 /// The search begins so far below what a closed loop reaches: there every queue is full.
@@ -182,7 +187,13 @@ impl Server<'_> {
             None => Arrivals::Constant,
         };
         let pace = Pace { arrivals, stages: vec![Stage::steady(duration, rate_rps)] };
-        let outcome = self.run(Stop::After(duration), Some(pace))?;
+        let asked = self.asked.plan;
+        let plan = Plan {
+            warmup: self.settling().min(duration),
+            timeout: asked.timeout.min(self.timeout(duration)),
+            ..asked.clone()
+        };
+        let outcome = self.run_plan(plan, Stop::After(duration), Some(pace))?;
         if outcome.interrupted {
             return Ok(None);
         }
@@ -198,6 +209,20 @@ impl Server<'_> {
         let came_to_rest = held || self.come_to_rest()?;
         let tried = Tried { rate_rps, duration, took: self.lap(), ended: seen.ended };
         Ok(Some((Attempt { tried, seen, came_to_rest }, outcome)))
+    }
+
+    /// The first requests on new connections wait for the server to take all of them: that is what
+    /// a start costs, not what a rate does.
+    fn settling(&self) -> Duration {
+        SETTLING_MIN.max(SETTLING_EACH * self.asked.plan.connections)
+    }
+
+    /// Of a try. An answer that comes later than the search would wait for the server's rest, and
+    /// than every condition, is none.
+    fn timeout(&self, duration: Duration) -> Duration {
+        let limits = self.asked.conditions.iter().filter_map(Threshold::time);
+        let longest = limits.max().unwrap_or_default().mul_f64(LATER);
+        longest.max(duration + self.rest_max())
     }
 
     /// As many as keep a server busy that the search can wait for afterwards, if it takes one
@@ -219,7 +244,8 @@ impl Server<'_> {
         if length.is_zero() || self.stop.load(Relaxed) {
             return Ok(None);
         }
-        let plan = Plan { connections, ..self.asked.plan.clone() };
+        let warmup = Duration::ZERO;
+        let plan = Plan { connections, warmup, ..self.asked.plan.clone() };
         let outcome = self.run_plan(plan, Stop::After(length), None)?;
         Ok((outcome.answers() > 0).then(|| outcome.done_rps()))
     }
@@ -282,7 +308,8 @@ impl Server<'_> {
     /// that it is there.
     fn look(&mut self) -> Result<Option<Duration>, Error> {
         let connections = self.asked.plan.connections.min(REST_CONNECTIONS);
-        let plan = Plan { timeout: self.patience(), connections, ..self.asked.plan.clone() };
+        let (timeout, warmup) = (self.patience(), Duration::ZERO);
+        let plan = Plan { timeout, connections, warmup, ..self.asked.plan.clone() };
         let requests = Stop::Requests(u64::from(connections));
         let latency = self.run_plan(plan, requests, None)?.latency;
         let at = |quantile| Duration::from_nanos(latency.quantile_ns(quantile));
@@ -291,13 +318,8 @@ impl Server<'_> {
         Ok(least.map(|_| p50))
     }
 
-    fn run(&self, stop: Stop, pace: Option<Pace>) -> Result<Outcome, Error> {
-        self.run_plan(self.asked.plan.clone(), stop, pace)
-    }
-
     fn run_plan(&self, plan: Plan, stop: Stop, pace: Option<Pace>) -> Result<Outcome, Error> {
-        let plan = Plan { stop, pace, warmup: Duration::ZERO, ..plan };
-        run(&plan, self.stop, &mut |_| {})
+        run(&Plan { stop, pace, ..plan }, self.stop, &mut |_| {})
     }
 }
 

@@ -113,8 +113,9 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         doc: "requests under way: begun, and not ended",
-        more: "When the window closed; what is exported is the number at the end of the last \
-               second. Always `sent = ok + failed + in_flight`",
+        more: "When the run ended: in an open loop none, unless it was stopped. What is exported, \
+               and in the series, is the number at the end of the last second. Always \
+               `sent = ok + failed + in_flight`",
         exported: Some(Exported { name: "drom_load_in_flight", kind: ExportKind::Gauge }),
         ..requests("requests.in_flight", "In flight")
     },
@@ -149,7 +150,8 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         doc: "of the TCP connects",
-        more: "Of every connection that was made in the window",
+        more: "Of every connection that was made in the window, by the kernel's clock where it \
+               tells (TCP_INFO): of many that are begun at once most wait for the client",
         ..times("phases.connect_us", "connect", "Connect", |run| Some(&run.connect))
     },
     Metric {

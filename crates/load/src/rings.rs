@@ -441,7 +441,11 @@ fn untagged(tag: u64) -> (usize, Work) {
 }
 
 /// What has come is in a buffer already, without a stamp.
-impl Plain for RingSocket {}
+impl Plain for RingSocket {
+    fn connect_time(&self) -> Option<Duration> {
+        self.inner.borrow().slots[self.slot].socket.as_ref().and_then(socket::handshake_time)
+    }
+}
 
 impl Read for RingSocket {
     #[inline]

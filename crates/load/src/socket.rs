@@ -7,6 +7,7 @@ use std::{
     io::{self, Read, Write},
     net::{IpAddr, SocketAddr},
     os::fd::AsRawFd,
+    time::Duration,
 };
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -27,6 +28,11 @@ pub trait Transport: Read + Write {
     /// Writes what an earlier write has left behind.
     fn push(&mut self) -> io::Result<()> {
         Ok(())
+    }
+
+    /// How long the connect took by the kernel's clock, where it tells.
+    fn connect_time(&self) -> Option<Duration> {
+        None
     }
 
     /// What was agreed on, when it is settled and secured.
@@ -74,6 +80,11 @@ pub trait Plain: Read + Write {
     fn skip(&mut self, _max: usize) -> Option<io::Result<usize>> {
         None
     }
+
+    /// As [`Transport::connect_time`].
+    fn connect_time(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// A connection's way for bytes: plain or secured.
@@ -108,6 +119,10 @@ impl<S: Plain> Transport for Stream<S> {
 
     fn push(&mut self) -> io::Result<()> {
         if let Self::Tls(stream) = self { stream.push() } else { Ok(()) }
+    }
+
+    fn connect_time(&self) -> Option<Duration> {
+        self.socket().connect_time()
     }
 
     fn tls(&self) -> Option<TlsFacts> {
@@ -179,6 +194,10 @@ impl Plain for KernelSocket {
     fn skip(&mut self, max: usize) -> Option<io::Result<usize>> {
         self.is_tcp.then(|| skip(&self.socket, max))
     }
+
+    fn connect_time(&self) -> Option<Duration> {
+        if self.is_tcp { handshake_time(&self.socket) } else { None }
+    }
 }
 
 impl Read for KernelSocket {
@@ -197,6 +216,21 @@ impl Write for KernelSocket {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// From the SYN to its acknowledgement: the first round trip that TCP measures. `None` where the
+/// SYN had to be sent again, for then it measures none.
+pub fn handshake_time(socket: &Socket) -> Option<Duration> {
+    // SAFETY: all zeroes is a valid `tcp_info`.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = size_of_val(&info) as libc::socklen_t;
+    // SAFETY: the structure has the length that is told and lives through the call.
+    let failed = unsafe {
+        let (level, option) = (libc::IPPROTO_TCP, libc::TCP_INFO);
+        libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut info).cast(), &raw mut length)
+    };
+    let is_known = failed == 0 && info.tcpi_rtt > 0 && info.tcpi_total_retrans == 0;
+    is_known.then(|| Duration::from_micros(u64::from(info.tcpi_rtt)))
 }
 
 /// TCP drops what it is asked to truncate (tcp(7)): the bytes of a large body need no copy.
@@ -281,4 +315,23 @@ pub fn ensure_descriptors(wanted: u64) -> Result<(), crate::Error> {
     // allowed.
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::TcpListener, thread::sleep, time::Duration};
+
+    use super::*;
+
+    /// However late one looks.
+    #[test]
+    fn a_handshake_takes_what_the_kernel_says() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        assert_eq!(handshake_time(&socket), None, "there was none");
+        socket.connect(&listener.local_addr().expect("an address").into()).expect("connected");
+        sleep(Duration::from_millis(200));
+        let took = handshake_time(&socket).expect("the kernel has measured it");
+        assert!(took < Duration::from_millis(150), "{took:?}");
+    }
 }

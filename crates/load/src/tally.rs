@@ -38,6 +38,8 @@ pub struct Counts {
     pub resent: u64,
     /// Time of requests on their connections, by the stamps: what the histograms should add up to.
     pub stamped_ns: u64,
+    /// From the begin of each connect to the look that found it done.
+    pub connecting_ns: u64,
     status: Box<[u64; STATUS_MAX]>,
     errors: [u64; ERRORS],
 }
@@ -117,8 +119,8 @@ impl Tally {
 
     /// Of requests that do not follow one another at once: time on connections, and on making them.
     pub fn asked_ns(&self, is_open: bool) -> u64 {
-        (self.recorded_ns(is_open) + total_ns(&self.times.connect) + total_ns(&self.times.tls))
-            as u64
+        let connecting_ns = self.counts.connecting_ns as f64;
+        (self.recorded_ns(is_open) + connecting_ns + total_ns(&self.times.tls)) as u64
     }
 
     /// Time by which the generator was late.
@@ -202,6 +204,7 @@ impl Counts {
         self.reconnects += other.reconnects;
         self.resent += other.resent;
         self.stamped_ns += other.stamped_ns;
+        self.connecting_ns += other.connecting_ns;
         self.status.iter_mut().zip(other.status.iter()).for_each(|(own, other)| *own += other);
         self.errors.iter_mut().zip(other.errors).for_each(|(own, other)| *own += other);
     }
@@ -218,6 +221,7 @@ impl Default for Counts {
             reconnects: 0,
             resent: 0,
             stamped_ns: 0,
+            connecting_ns: 0,
             status: Box::new([0; STATUS_MAX]),
             errors: [0; ERRORS],
         }

@@ -2,6 +2,8 @@
 //!
 //! Which metrics there are is the catalogue's business ([`crate::metric`]).
 
+use std::time::Duration;
+
 use std::fmt::Write as _;
 
 use crate::{
@@ -68,6 +70,14 @@ impl Threshold {
         let value = self.metric.value(self.unit, outcome).map(|value| value / self.unit.scale());
         let met = value.is_some_and(|value| self.comparison.holds(value, self.limit));
         Judged { value, met }
+    }
+
+    /// The limit, where it is one of a time.
+    #[must_use]
+    pub fn time(&self) -> Option<Duration> {
+        let is_time = matches!(self.unit, Unit::Ns | Unit::Us | Unit::Ms | Unit::S);
+        let limit = Duration::try_from_secs_f64(self.limit * self.unit.scale() / 1e9);
+        is_time.then(|| limit.unwrap_or(Duration::MAX))
     }
 
     /// What value and limit are in: `ms`, `%`, or nothing.

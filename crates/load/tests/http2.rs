@@ -198,7 +198,7 @@ fn streams_that_fail_wear_a_connection_out_too() {
     });
     let plan = plan(&server, 2, 4, 60);
     let outcome =
-        go(&Plan { answers_per_connection: Some(5), timeout: Duration::from_millis(50), ..plan });
+        go(&Plan { answers_per_connection: Some(5), timeout: Duration::from_millis(400), ..plan });
     let errors = |kind| outcome.errors.get(&kind).copied();
     assert_eq!((errors(ErrorKind::Closed), errors(ErrorKind::Protocol)), (Some(20), Some(20)));
     assert_eq!((errors(ErrorKind::Timeout), outcome.resent), (Some(20), 0));

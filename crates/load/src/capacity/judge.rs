@@ -18,8 +18,10 @@ const UNSENT_SHARE_MAX: f64 = 0.01;
 const FAILED_SHARE_MAX: f64 = 0.01;
 /// And it is answered in time: so many answers may come after the try, and as many as are under way
 /// where each takes so many times what one takes without load.
-const DRAINED_SHARE_MAX: f64 = 0.05;
-const DRAINED_TIMES: f64 = 4.0;
+const DRAINED_SHARE_MAX: f64 = 0.03;
+const DRAINED_TIMES: f64 = 2.0;
+/// A connection that was given so many requests and answered none is not served.
+const MUTE_REQUESTS: f64 = 3.0;
 /// A generator that was late, and makes so much of the latency, was the reason for it.
 const LAG_SHARE: f64 = 0.3;
 /// So many requests found no connection free, and the server needed no more time for one than at
@@ -37,6 +39,8 @@ pub struct Seen {
     /// Of the answers, those that came after the try, where they are more than a server that keeps
     /// up leaves.
     pub behind_share: Option<f64>,
+    /// Connections without an answer, where each was given several requests.
+    pub mute: usize,
     /// More answers were errors than may be where no condition is about them.
     pub fails: bool,
     /// Seconds that latency rose by in each second, where it rose all the time.
@@ -78,7 +82,8 @@ pub fn judge(outcome: &Outcome, conditions: &[Threshold], known: Known) -> Seen 
     } else {
         Ended::Failed
     };
-    Seen { ended, judged, unsent_share, behind_share, fails, growth, service_p50 }
+    let mute = mute(outcome);
+    Seen { ended, judged, unsent_share, behind_share, mute, fails, growth, service_p50 }
 }
 
 /// What nobody has named a limit for: answers that are errors are no capacity.
@@ -108,6 +113,12 @@ fn behind_share(outcome: &Outcome, alone: Option<Duration>) -> Option<f64> {
     let under_way = rate_rps * DRAINED_TIMES * alone?.as_secs_f64();
     let answers = outcome.answers() as f64;
     (drained > DRAINED_SHARE_MAX * answers + under_way).then(|| drained / answers)
+}
+
+fn mute(outcome: &Outcome) -> usize {
+    let answers = &outcome.answers_per_connection;
+    let had_turns = outcome.begun() as f64 >= MUTE_REQUESTS * answers.len() as f64;
+    if had_turns { answers.iter().filter(|answers| **answers == 0).count() } else { 0 }
 }
 
 fn service_p50(outcome: &Outcome) -> Option<Duration> {
@@ -207,8 +218,8 @@ mod tests {
         assert_eq!((outcome.answers(), outcome.duration), (1_000, Duration::from_secs(1)));
         let behind = judged(400, 10);
         assert_eq!((behind.ended, behind.behind_share), (Ended::Failed, Some(0.4)));
-        assert_eq!(judged(80, 10).ended, Ended::Held, "so many are under way");
-        assert_eq!(judged(400, 100).ended, Ended::Held, "each takes its time");
+        assert_eq!(judged(40, 10).ended, Ended::Held, "so many are under way");
+        assert_eq!(judged(400, 200).ended, Ended::Held, "each takes its time");
     }
 
     #[test]

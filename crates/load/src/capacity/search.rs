@@ -61,6 +61,10 @@ pub struct Capacity {
     /// The ends of its 95 % interval.
     pub lower_rps: Option<f64>,
     pub upper_rps: Option<f64>,
+    /// So many tries came before the server got slower, and count for nothing.
+    pub outdated: usize,
+    /// So many failed one after the other at the end: it may have got slower.
+    pub failed_last: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -97,6 +101,10 @@ pub struct Search {
     rate_rps: f64,
     spent: Duration,
     tries: Vec<Tried>,
+    /// Those before it were of another server: it has got slower since.
+    since: usize,
+    /// The rate that did not hold any more then.
+    doubted_rps: Option<f64>,
     /// Where half of the deciding tries hold, whoever was the limit.
     limit: Option<Limit>,
     is_gone: bool,
@@ -108,6 +116,8 @@ enum Phase {
     Narrow { low: Option<f64>, high: Option<f64>, factors: usize },
     /// Beside the limit, or at a bound.
     Near,
+    /// Well below it: whether anything holds any more. Once can be an accident.
+    Doubt { is_second: bool },
 }
 
 /// However long the budget.
@@ -131,6 +141,10 @@ const MASS: f64 = 0.95;
 const UNSEEN_LN: f64 = 0.005;
 /// The first steps; the start is rarely far off.
 const FACTORS: [f64; 4] = [1.25, 1.5, 2.0, 4.0];
+/// So many failures one after the other beside the limit, where each second try should hold, raise
+/// a doubt: one in ten searches of a server that does not change has them (and holds so far below).
+const DOUBT: usize = 4;
+const DOUBT_SHARE: f64 = 0.7;
 /// So many failures at the lowest rate, and nothing that held: there is no capacity. So many that
 /// held at the highest: it is at least that.
 const AT_BOUND: usize = 3;
@@ -149,6 +163,8 @@ impl Search {
             rate_rps: start_rps.clamp(min_rps, max_rps),
             spent: Duration::ZERO,
             tries: Vec::new(),
+            since: 0,
+            doubted_rps: None,
             limit: None,
             is_gone: false,
         }
@@ -177,14 +193,57 @@ impl Search {
     pub fn take(&mut self, tried: Tried) {
         self.spend(tried.took.max(tried.duration));
         self.tries.push(tried);
-        self.limit = self.limit_of(|_| true);
         let held = tried.ended == Ended::Held;
-        if let Phase::Narrow { low, high, factors } = self.phase {
-            self.narrow(held, low, high, factors);
+        if held && self.doubted_rps.is_some_and(|doubted_rps| tried.rate_rps >= doubted_rps) {
+            // It was an accident after all.
+            (self.since, self.doubted_rps, self.phase) = (0, None, Phase::Near);
         }
-        if !self.is_narrowing() {
-            self.go_near(held);
+        match self.phase {
+            Phase::Narrow { low, high, factors } => self.narrow(held, low, high, factors),
+            Phase::Doubt { is_second } if tried.ended == Ended::Failed => {
+                return if is_second { self.begin_again() } else { self.doubt(true) };
+            }
+            // What failed was a disturbance, or bad luck: where the limit is is looked for anew.
+            Phase::Doubt { .. } if held => self.narrow(true, None, None, 0),
+            Phase::Doubt { .. } | Phase::Near => self.phase = Phase::Near,
         }
+        self.limit = self.limit_of(|_| true);
+        if self.is_narrowing() {
+            return;
+        }
+        self.go_near(held);
+        let is_low = self.rate_rps <= self.bounds.min_rps;
+        if self.failed_last().is_multiple_of(DOUBT) && self.failed_last() > 0 && !is_low {
+            self.doubt(false);
+        }
+    }
+
+    fn doubt(&mut self, is_second: bool) {
+        self.phase = Phase::Doubt { is_second };
+        self.rate_rps = (self.rate_rps * DOUBT_SHARE).max(self.bounds.min_rps);
+    }
+
+    /// What held before does not hold any more: all but the failures at the end is another
+    /// server's.
+    fn begin_again(&mut self) {
+        self.since = self.tries.len() - self.failed_last();
+        let high = Some(self.rate_rps);
+        self.doubted_rps = high;
+        self.phase = Phase::Narrow { low: None, high, factors: 2 };
+        self.rate_rps = (self.rate_rps / FACTORS[1]).max(self.bounds.min_rps);
+        self.limit = self.limit_of(|_| true);
+    }
+
+    /// Of full length, one after the other, up to now.
+    fn failed_last(&self) -> usize {
+        let full = self.bounds.budget / FULL_PART;
+        let fails = |tried: &&Tried| tried.ended == Ended::Failed && tried.duration >= full;
+        self.known().iter().rev().take_while(fails).count()
+    }
+
+    /// The tries of the server as it is.
+    fn known(&self) -> &[Tried] {
+        &self.tries[self.since..]
     }
 
     fn is_narrowing(&self) -> bool {
@@ -240,7 +299,7 @@ impl Search {
 
     /// Tries at exactly this rate that held, and the others.
     fn came_out(&self, rate_rps: f64) -> (usize, usize) {
-        let there = self.tries.iter().filter(|tried| tried.rate_rps == rate_rps);
+        let there = self.known().iter().filter(|tried| tried.rate_rps == rate_rps);
         let held = there.clone().filter(|tried| tried.ended == Ended::Held).count();
         (held, there.count() - held)
     }
@@ -258,25 +317,25 @@ impl Search {
 
     fn full_tries(&self) -> impl Iterator<Item = &Tried> {
         let full = self.bounds.budget / FULL_PART;
-        self.tries.iter().filter(move |tried| tried.duration >= full)
+        self.known().iter().filter(move |tried| tried.duration >= full)
     }
 
     fn highest_held(&self) -> Option<f64> {
-        let held = self.tries.iter().filter(|tried| tried.ended == Ended::Held);
+        let held = self.known().iter().filter(|tried| tried.ended == Ended::Held);
         held.map(|tried| tried.rate_rps).max_by(f64::total_cmp)
     }
 
     /// What is known so far.
     #[must_use]
     pub fn found(&self) -> Capacity {
-        let none = |verdict| Capacity { verdict, rate_rps: None, lower_rps: None, upper_rps: None };
+        let none = |verdict| self.capacity(verdict);
         if self.is_gone {
             return self.highest_held().map_or(none(Verdict::Unknown), |highest_rps| Capacity {
                 rate_rps: Some(highest_rps),
                 ..none(Verdict::AtLeast(Wall::Gone))
             });
         }
-        let has_failed = self.tries.iter().any(|tried| tried.ended == Ended::Failed);
+        let has_failed = self.known().iter().any(|tried| tried.ended == Ended::Failed);
         match (self.highest_held(), self.wall()) {
             (None, _) if has_failed => none(Verdict::NoneHeld),
             (None, _) => none(Verdict::Unknown),
@@ -313,22 +372,30 @@ impl Search {
         let limit = self.limit.filter(|_| !matches!(wall, Wall::Bound | Wall::Time));
         let rate_rps = limit.map_or(f64::INFINITY, |limit| limit.at.exp()).min(highest_rps);
         let lower_rps = limit.map(|limit| (limit.lower - UNSEEN_LN).exp().min(rate_rps));
-        Capacity {
-            verdict: Verdict::AtLeast(wall),
-            rate_rps: Some(rate_rps),
-            lower_rps,
-            upper_rps: None,
-        }
+        let rate_rps = Some(rate_rps);
+        Capacity { rate_rps, lower_rps, ..self.capacity(Verdict::AtLeast(wall)) }
     }
 
     fn between(&self) -> Capacity {
         let of_server = self.limit_of(|ended| matches!(ended, Ended::Held | Ended::Failed));
         let limit = of_server.or(self.limit);
         Capacity {
-            verdict: Verdict::Found,
             rate_rps: limit.map(|limit| limit.at.exp()),
             lower_rps: limit.map(|limit| (limit.lower - UNSEEN_LN).exp()),
             upper_rps: limit.map(|limit| limit.upper.exp()),
+            ..self.capacity(Verdict::Found)
+        }
+    }
+
+    fn capacity(&self, verdict: Verdict) -> Capacity {
+        let failed = self.failed_last();
+        Capacity {
+            verdict,
+            rate_rps: None,
+            lower_rps: None,
+            upper_rps: None,
+            outdated: self.since,
+            failed_last: if failed >= DOUBT { failed } else { 0 },
         }
     }
 
@@ -345,9 +412,9 @@ impl Search {
         let full = self.bounds.budget / FULL_PART;
         let is_full = move |tried: &&Tried| tried.duration >= full;
         let some =
-            |held| self.tries.iter().filter(is_full).any(|t| (t.ended == Ended::Held) == held);
+            |held| self.known().iter().filter(is_full).any(|t| (t.ended == Ended::Held) == held);
         let all = !(some(true) && some(false));
-        self.tries.iter().filter(move |tried| all || is_full(tried))
+        self.known().iter().filter(move |tried| all || is_full(tried))
     }
 }
 

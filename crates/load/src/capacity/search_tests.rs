@@ -197,6 +197,30 @@ fn a_capacity_that_moves_is_followed() {
     assert!(disturbed.error_median < 0.02 && disturbed.covered * 10 >= RUNS * 9);
 }
 
+/// After 25 s nothing holds any more, or only a tenth of it: what held before is no capacity.
+#[test]
+fn a_server_that_gets_slower_for_good_is_found_as_it_is_then() {
+    for seed in 0..RUNS {
+        let mut soft = Soft { rng: Rng::new(seed), width: 0.01, accidents: 0.02 };
+        let from_s = 15.0 + seed as f64 * 0.5;
+        let (found, tries) = run(bounds(800.0), |next, at| {
+            let is_slow = at.as_secs_f64() > from_s;
+            held(!is_slow && soft.tries(next.rate_rps, 1_000.0))
+        });
+        let last = tries.iter().rev().take_while(|tried| tried.ended == Ended::Failed).count();
+        assert!(last >= 8 && found.failed_last + found.outdated > 0, "{seed}: {found:?}");
+        assert_eq!(found.verdict, Verdict::NoneHeld, "{seed}: {found:?}");
+        let mut soft = Soft { rng: Rng::new(seed), width: 0.01, accidents: 0.02 };
+        let (found, _) = run(bounds(800.0), |next, at| {
+            let is_slow = at.as_secs_f64() > from_s;
+            held(soft.tries(next.rate_rps, if is_slow { 100.0 } else { 1_000.0 }))
+        });
+        let ends = found.lower_rps.zip(found.upper_rps);
+        let holds_truth = ends.is_some_and(|(lower, upper)| lower <= 100.0 && 100.0 <= upper);
+        assert!(found.outdated > 0 && holds_truth, "{seed}: {found:?}");
+    }
+}
+
 #[test]
 fn a_server_that_never_holds_has_no_capacity() {
     let (found, tries) = run(bounds(800.0), |_, _| Ended::Failed);

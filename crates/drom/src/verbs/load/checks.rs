@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use drom_load::{Outcome, Plan, client_limited};
+use drom_load::{Cause, Interval, OpenTally, Outcome, Plan, Stop, client_limited};
 
 use super::{
     kernel, steps,
@@ -22,6 +22,9 @@ const STEAL_MAX: f64 = 0.01;
 const STEAL_WINDOW_MIN_S: f64 = 0.5;
 /// Growth is seen from second to second.
 const BACKLOG_WINDOW_MIN: Duration = Duration::from_secs(2);
+const BEHIND_SHARE: f64 = 0.1;
+const UNDER_WAY_TIMES: f64 = 2.0;
+const MORE_ROWS: &str = "give it more rows, or leave out `once`";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -71,7 +74,7 @@ pub const CHECKS: &[Entry] = &[
     },
     Entry {
         name: "schedule",
-        doc: "an open loop did what was planned, in time",
+        doc: "what was planned was done: by an open loop in time, by a closed one all rounds (-n)",
         fails: "a planned request was not sent, the p99 of the lag is over 1 ms, or the rows of a \
                 feeder were all taken before the end",
         otherwise: State::Warning,
@@ -82,11 +85,13 @@ pub const CHECKS: &[Entry] = &[
     Entry {
         name: "backlog",
         doc: "the server kept up with an open loop (windows of two seconds and more)",
-        fails: "latency rose from second to second, as it does when a queue grows",
+        fails: "latency rose from second to second; or over a tenth of what was planned was still \
+                to be answered when the window ended, besides what had been when it opened and \
+                twice what is under way at the latency of the first second",
         otherwise: State::Warning,
         advice: "the latencies are those of a queue, and longer in a longer window: give a lower \
                  rate, or look for the highest that holds (--find-capacity)",
-        look: |_, outcome| backlog(outcome),
+        look: backlog,
     },
     Entry {
         name: "errors",
@@ -242,7 +247,7 @@ fn counts(outcome: &Outcome) -> Found {
 }
 
 fn schedule(plan: &Plan, outcome: &Outcome) -> Option<Found> {
-    let open = outcome.open.as_ref()?;
+    let Some(open) = &outcome.open else { return rounds(plan, outcome) };
     let sent = outcome.begun();
     let carried = match open.carried {
         0 => String::new(),
@@ -259,26 +264,53 @@ fn schedule(plan: &Plan, outcome: &Outcome) -> Option<Found> {
     let users = steps::both(plan, outcome);
     if let Some(feeder) = users.and_then(|(scene, tally)| steps::exhausted(scene, tally)) {
         evidence += &format!("; then the rows of {feeder} were all taken");
-        return Some(Found::Because(evidence, "give it more rows, or leave out `once`"));
+        return Some(Found::Because(evidence, MORE_ROWS));
     }
     Some(Found::good_if(open.unsent == 0 && !open.is_late(), evidence))
 }
 
-fn backlog(outcome: &Outcome) -> Option<Found> {
+/// Of a closed loop: whether all that were asked for had rows to begin with.
+fn rounds(plan: &Plan, outcome: &Outcome) -> Option<Found> {
+    let (scene, tally) = steps::both(plan, outcome)?;
+    let feeder = steps::exhausted(scene, tally)?;
+    let Stop::Requests(asked) = plan.stop else { return None };
+    let (begun, all) = (count(tally.rounds.begun), number_of(asked, "round"));
+    let evidence = format!("{begun} of {all} begun; then the rows of {feeder} were all taken");
+    (tally.rounds.begun < asked).then_some(Found::Because(evidence, MORE_ROWS))
+}
+
+fn backlog(plan: &Plan, outcome: &Outcome) -> Option<Found> {
     let open = outcome.open.as_ref()?;
     if outcome.duration < BACKLOG_WINDOW_MIN {
         return None;
     }
-    let drained = count(open.drained);
-    Some(match outcome.growth() {
-        None => Found::Good(format!("{drained} answers came after the window")),
-        Some(slope) => {
-            let rise = time_us(slope * 1e6);
-            Found::Bad(format!(
-                "latency rose by {rise} each second; {drained} answers came after the window"
-            ))
-        }
+    let growth = outcome.growth();
+    let rise = growth.map_or_else(String::new, |slope| {
+        format!("; latency rose by {} each second", time_us(slope * 1e6))
+    });
+    let drained = number_of(open.drained, "answer");
+    let evidence = format!("{drained} came after the window{rise}");
+    if growth.is_none() && !is_behind(plan, outcome, open) {
+        return Some(Found::Good(evidence));
+    }
+    Some(match client_limited(outcome, None).cause {
+        Some(Cause::Connections) => Found::Because(evidence, "it is the client's: see `client`"),
+        _ => Found::Bad(evidence),
     })
+}
+
+/// More is under way when the window ends than when it opened, by more than a server that keeps up
+/// has under way. Rounds of users have pauses: of them nothing is known.
+fn is_behind(plan: &Plan, outcome: &Outcome, open: &OpenTally) -> bool {
+    let Some(pace) = plan.pace.as_ref().filter(|_| outcome.scene.is_none()) else { return false };
+    let more = (open.drained + open.unsent).saturating_sub(open.carried) as f64;
+    let begins = pace.stages.first().filter(|_| !plan.warmup.is_zero());
+    let begins_rps = begins.map_or(0.0, |first| first.from_rps);
+    let ends_rps = pace.stages.last().map_or(0.0, |last| last.to_rps);
+    let first = outcome.timeline.iter().map(Interval::latency).find(|first| first.count() > 0);
+    let latency_s = first.map_or(0.0, |first| first.mean_ns() / 1e9);
+    let under_way = UNDER_WAY_TIMES * latency_s * (ends_rps - begins_rps).max(0.0);
+    more > BEHIND_SHARE * open.planned(outcome.begun()) as f64 + under_way
 }
 
 fn errors(outcome: &Outcome) -> Found {

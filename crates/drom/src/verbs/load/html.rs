@@ -1,6 +1,6 @@
 //! A run as a page: what of it goes where. How the page looks is `drom-report`'s business. Pure.
 
-use drom_load::{Interval, Latency, Outcome};
+use drom_load::{Interval, Latency, Outcome, Plan};
 use drom_report::{
     format::{ms, three},
     load_page::{LoadPage, PageSecond, PageUsers, Tone, load_page},
@@ -10,7 +10,7 @@ use super::{
     checks::{Check, State},
     json::Latencies,
     steps,
-    text::{count, heading_items, si_count, time_us, times},
+    text::{count, heading_items, is_drain_told, planned_s, si_count, time_us, times},
     told::{Goal, Told},
 };
 
@@ -20,7 +20,7 @@ pub fn render(told: &Told<'_>) -> String {
         title: title(told),
         subtitle: heading_items(told.plan, outcome),
         verdicts: verdicts(told),
-        figures: figures(outcome),
+        figures: figures(told.plan, outcome),
         thresholds: told.goals.iter().map(threshold).collect(),
         seconds: outcome.timeline.iter().map(second).collect(),
         curves: curves(outcome),
@@ -85,7 +85,7 @@ fn verdicts(told: &Told<'_>) -> Vec<(Tone, String)> {
     said
 }
 
-fn figures(outcome: &Outcome) -> Vec<(&'static str, String, bool)> {
+fn figures(plan: &Plan, outcome: &Outcome) -> Vec<(&'static str, String, bool)> {
     let answered = outcome.latency.count() > 0;
     let at = |quantile: f64| match answered {
         true => ms(outcome.latency.quantile_ns(quantile) as f64 / 1e6),
@@ -98,15 +98,24 @@ fn figures(outcome: &Outcome) -> Vec<(&'static str, String, bool)> {
         0 => known("0".to_owned()),
         failed => format!("{} %", three(100.0 * failed as f64 / ended)),
     };
-    vec![
-        ("answers a second", known(si_count(outcome.rate_rps())), false),
+    let open = outcome.open.as_ref().filter(|_| ran);
+    let planned = open.map(|open| {
+        let rate = open.planned(outcome.begun()) as f64 / planned_s(plan, outcome);
+        let title = if outcome.scene.is_some() { "rounds planned" } else { "planned a second" };
+        (title, si_count(rate), false)
+    });
+    let drained = open.filter(|open| is_drain_told(outcome, open));
+    let drained = drained.map(|open| ("after the window", count(open.drained), true));
+    let first = [("answers a second", known(si_count(outcome.rate_rps())), false)];
+    let last = [
         ("p50", at(0.5), false),
         ("p90", at(0.9), false),
         ("p99", at(0.99), false),
         ("max", at(1.0), false),
         ("failed", failed, outcome.failed > 0),
         ("client's CPU a request", known(time_us(outcome.cpu_us_per_request())), false),
-    ]
+    ];
+    first.into_iter().chain(planned).chain(drained).chain(last).collect()
 }
 
 fn threshold(goal: &Goal) -> (String, String, bool) {

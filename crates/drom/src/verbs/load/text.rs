@@ -480,12 +480,15 @@ fn planned(plan: &Plan, outcome: &Outcome, open: &OpenTally) -> String {
     text
 }
 
-/// What came after the window, where that is not only the end of what was under way.
-pub fn drain(outcome: &Outcome, open: &OpenTally) -> Option<String> {
-    let is_much = open.drained * DRAIN_PART > outcome.answers();
+/// More came after the window than the end of what was under way.
+pub fn is_drain_told(outcome: &Outcome, open: &OpenTally) -> bool {
+    open.drained * DRAIN_PART > outcome.answers()
+}
+
+fn drain(outcome: &Outcome, open: &OpenTally) -> Option<String> {
     let length = time_us(outcome.drain.as_secs_f64() * 1e6);
     let after = count(open.drained);
-    is_much.then(|| {
+    is_drain_told(outcome, open).then(|| {
         format!("{length:>10} until the last answer: {after} came after the window, in no rate")
     })
 }

@@ -14,7 +14,7 @@ pub fn render(told: &Told<'_>) -> String {
     out
 }
 
-const HEADS: [&str; 12] = [
+const HEADS: [&str; 13] = [
     "rate_rps",
     "duration_s",
     "ended",
@@ -23,6 +23,7 @@ const HEADS: [&str; 12] = [
     "failed_share",
     "unsent_share",
     "behind_share",
+    "mute_connections",
     "growth",
     "came_to_rest",
     "missed",

@@ -20,6 +20,8 @@ struct Document<'a> {
     lower_rps: Option<f64>,
     upper_rps: Option<f64>,
     closed_loop_rps: Option<f64>,
+    outdated_tries: usize,
+    failed_last_tries: usize,
     duration_s: f64,
     interrupted: bool,
     /// For how long the server had answered nothing when it was stopped.
@@ -39,6 +41,8 @@ pub struct Line {
     pub unsent_share: f64,
     /// Answers that came after it, where they were more than a server leaves that keeps up.
     pub behind_share: Option<f64>,
+    /// Connections without an answer.
+    pub mute_connections: usize,
     /// By how many seconds latency rose a second.
     pub growth: Option<f64>,
     pub came_to_rest: bool,
@@ -66,6 +70,8 @@ pub fn render(told: &Told<'_>) -> String {
         lower_rps: found.capacity.lower_rps,
         upper_rps: found.capacity.upper_rps,
         closed_loop_rps: found.closed_rps,
+        outdated_tries: found.capacity.outdated,
+        failed_last_tries: found.capacity.failed_last,
         duration_s: found.took.as_secs_f64(),
         interrupted: found.interrupted,
         silent_s: found.silent.map(|silent| silent.as_secs_f64()),
@@ -87,6 +93,7 @@ pub fn line(told: &Told<'_>, row: &Row) -> Line {
         failed_share: row.failed_share,
         unsent_share: seen.unsent_share,
         behind_share: seen.behind_share,
+        mute_connections: seen.mute,
         growth: seen.growth,
         came_to_rest: row.attempt.came_to_rest,
         missed: missed.map(|(condition, _)| condition.expression.clone()).collect(),

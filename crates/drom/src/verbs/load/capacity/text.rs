@@ -140,6 +140,9 @@ fn why(row: &Row, conditions: &[Threshold]) -> Vec<String> {
     if let Some(share) = seen.behind_share {
         why.push(format!("{} % answered after it", percent_over(share)));
     }
+    if seen.mute > 0 {
+        why.push(format!("{} had no answer", number_of(seen.mute, "connection")));
+    }
     why.extend(seen.growth.map(|growth| format!("later by {} each second", time_us(growth * 1e6))));
     why
 }
@@ -200,8 +203,9 @@ fn none_held(told: &Told<'_>) -> Vec<String> {
     let lowest = told.rows.iter().filter(|row| row.attempt.tried.ended != Ended::Held);
     let Some(lowest) = lowest.min_by(by_rate) else { return Vec::new() };
     let rate = a_second(told, Some(lowest.attempt.tried.rate_rps));
+    let any_more = if told.found.capacity.outdated > 0 { " any more" } else { "" };
     let mut words = vec![
-        format!("none: no rate held, the lowest tried was {rate}"),
+        format!("none{any_more}: no rate held, the lowest tried was {rate}"),
         format!("there: {}", why(lowest, told.asked.conditions).join(", ")),
     ];
     if lowest.attempt.tried.rate_rps > told.asked.min_rps && !told.found.interrupted {
@@ -219,10 +223,31 @@ fn notes(told: &Told<'_>) -> Vec<String> {
         let silent = format::time(silent.as_secs_f64());
         notes.push(format!("when it was stopped the server had answered nothing for {silent}"));
     }
+    let capacity = told.found.capacity;
+    if capacity.outdated > 0 {
+        notes.push(format!(
+            "the server got slower: what held in the first {} tries did not any more, and they \
+             count for nothing",
+            capacity.outdated
+        ));
+    } else if capacity.failed_last > 0 {
+        notes.push(format!(
+            "the last {} tries failed: the server may have got slower, which a longer search \
+             (--capacity-time) would tell",
+            capacity.failed_last
+        ));
+    }
     let restless = of(&|row| !row.attempt.came_to_rest);
     if restless > 0 {
         notes.push(format!(
             "after {restless} of the tries the server was still busy when the next one began"
+        ));
+    }
+    if let Some(mute) = told.rows.iter().map(|row| row.attempt.seen.mute).max().filter(|n| *n > 0) {
+        let of = who(told.asked.plan, told.asked.plan.connections);
+        notes.push(format!(
+            "{mute} of {of} had no answer while others had many: the server holds fewer at once, \
+             and fewer (-c) may find more"
         ));
     }
     let doubtful = of(&|row| !row.doubts.is_empty());
