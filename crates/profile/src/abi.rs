@@ -23,6 +23,9 @@ pub struct Layout {
     /// Else the extra part of a hash stands behind its array.
     pub hash_aux_in_body: bool,
     pub has_threads: bool,
+    /// Operators stand in slots of 8 bytes before each, in slabs with a header of
+    /// [`SLAB_HEADER`] bytes.
+    pub has_slot_offsets: bool,
 }
 
 impl Layout {
@@ -41,11 +44,13 @@ impl Layout {
             context_eval_namesv: 0x40,
             hash_aux_in_body: true,
             has_threads: perl.has_threads,
+            has_slot_offsets: true,
         };
         let before_34 = Self {
             interpreter_curcop: 0xe0,
             interpreter_curstackinfo: 0xf0,
             hash_aux_in_body: false,
+            has_slot_offsets: false,
             ..base
         };
         match perl.version {
@@ -72,6 +77,7 @@ pub const INTERPRETER_BYTES: usize = 0xf8;
 pub const SI_CXSTACK: usize = 8;
 pub const SI_PREV: usize = 0x10;
 pub const SI_CXIX: usize = 0x20;
+pub const SI_CXMAX: usize = 0x24;
 pub const SI_BYTES: usize = 0x30;
 
 pub const CONTEXT_TYPE: usize = 0;
@@ -119,6 +125,15 @@ pub const HV_MAX: usize = 0x18;
 pub const HV_AUX: usize = 0x20;
 pub const AUX_NAME_COUNT: usize = 0x1c;
 
+pub const CV_ROOT: usize = 0x30;
+
+/// Before an operator: how far its slot is from the first one of its slab, in words.
+pub const SLOT_OFFSET: usize = 2;
+pub const SLOT_BYTES: usize = 8;
+pub const SLAB_HEADER: u64 = 40;
+/// The first slab of the chain, which is one of a sub's own.
+pub const SLAB_HEAD: u64 = 8;
+pub const OP_SLABBED: u16 = 1 << 10;
 pub const OP_TYPE: usize = 0x20;
 pub const OP_TYPE_MASK: u16 = 0x1ff;
 pub const COP_LINE: usize = 0x24;

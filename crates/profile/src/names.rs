@@ -7,6 +7,7 @@ use crate::{
     abi,
     memory::{Memory, Part},
     perl::{self, Perl, u16_at, u32_at, u64_at},
+    walk::{Frame, Kind, Look},
 };
 
 /// A sub as people know it.
@@ -15,6 +16,10 @@ pub struct Sub {
     /// `Package::name`, `Package::__ANON__[file:line]`.
     pub name: Arc<str>,
     pub is_xs: bool,
+    /// The code that it is made of, as of [`Place`]; 0 is not known.
+    pub code: u64,
+    /// Its first operator, which mostly is a statement's.
+    pub start: u64,
 }
 
 /// Where a statement is.
@@ -22,36 +27,127 @@ pub struct Sub {
 pub struct Place {
     pub file: Arc<str>,
     pub line: u32,
+    /// Whose code it is: the first slab of that sub's operators. 0 is not known.
+    pub code: u64,
 }
 
-/// Known for so many looks, then looked at again.
-const TRUSTED_LOOKS: u64 = 16;
 const NAME_MAX: usize = 256;
 const FILE_MAX: usize = 1_024;
+/// Frames of each look that are looked at again. Memory is used again, and where a sub was may be
+/// another one: of a stack of fifty each is seen to be the same every 25th look.
+const CHECKS: usize = 2;
+/// A program that makes ever new code (string evals) does not fill the memory of who looks at it.
+const KNOWN_MAX: usize = 100_000;
 
 #[derive(Debug, Default)]
 pub struct Names {
-    subs: HashMap<u64, (Option<Sub>, u64)>,
-    places: HashMap<u64, (Option<Place>, u64)>,
-    look: u64,
+    subs: HashMap<u64, Known<Sub>>,
+    places: HashMap<u64, Known<Place>>,
+    checked: usize,
 }
 
+/// What was found, and memory that would tell if it were something else now.
+#[derive(Debug)]
+struct Known<T> {
+    what: T,
+    marks: [Mark; 2],
+}
+
+/// Some bytes of the process; none at 0.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    at: u64,
+    bytes: [u8; MARK_BYTES],
+}
+
+/// Of a CV's body its stash, start, root and glob; of a COP line, package and file.
+const MARK_BYTES: usize = 32;
+
+impl Mark {
+    fn of(at: u64, from: &[u8], length: usize) -> Self {
+        let mut mark = Self { at, ..Self::default() };
+        mark.bytes[..length].copy_from_slice(&from[..length]);
+        mark
+    }
+}
+
+/// A look again.
+struct Check {
+    frame: Frame,
+    mark: Mark,
+    length: usize,
+    now: [u8; MARK_BYTES],
+}
+
+const HEAD_MARK: usize = 8;
+const PLACE_MARK: usize = abi::COP_FILE + 8 - abi::COP_LINE;
+
 impl Names {
-    /// Another look begins.
-    pub fn next_look(&mut self) {
-        self.look += 1;
+    /// Looks again at some of the frames, at others with each look: whether one is not what it was.
+    /// And the number of the operator that runs, which is read in the same call.
+    pub fn check(&mut self, memory: &impl Memory, look: &Look) -> io::Result<(bool, Option<u16>)> {
+        let mut checks = self.checks(&look.frames);
+        let mut op = [0; 2];
+        let mut parts: Vec<Part<'_>> = Vec::with_capacity(checks.len() + 1);
+        parts.push(Part::new(look.op + abi::OP_TYPE as u64, &mut op));
+        parts.extend(
+            checks.iter_mut().map(|check| Part::new(check.mark.at, &mut check.now[..check.length])),
+        );
+        let from = usize::from(look.op == 0);
+        memory.read(&mut parts[from..])?;
+        let has_op = parts[0].is_read;
+        let mut has_changed = self.subs.len().max(self.places.len()) > KNOWN_MAX;
+        if has_changed {
+            (self.subs, self.places) = <_>::default();
+        }
+        let are_read: Vec<bool> = parts[1..].iter().map(|part| part.is_read).collect();
+        for (check, is_read) in checks.iter().zip(are_read) {
+            if !is_read || check.now != check.mark.bytes {
+                has_changed = true;
+                self.forget(check.frame);
+            }
+        }
+        let number = has_op.then(|| u16_at(&op, 0) & abi::OP_TYPE_MASK);
+        Ok((has_changed, number))
+    }
+
+    fn checks(&mut self, frames: &[Frame]) -> Vec<Check> {
+        let mut checks = Vec::with_capacity(3 * CHECKS);
+        for more in 0..CHECKS.min(frames.len()) {
+            let frame = frames[(self.checked + more) % frames.len()];
+            let mut add = |mark: Mark, length: usize| {
+                let now = [0; MARK_BYTES];
+                checks.extend((mark.at != 0).then_some(Check { frame, mark, length, now }));
+            };
+            if let Some(known) = self.places.get(&frame.cop) {
+                add(known.marks[0], PLACE_MARK);
+            }
+            let (Kind::Sub(cv) | Kind::Format(cv)) = frame.kind else { continue };
+            if let Some(known) = self.subs.get(&cv) {
+                add(known.marks[0], HEAD_MARK);
+                add(known.marks[1], MARK_BYTES);
+            }
+        }
+        self.checked = self.checked.wrapping_add(CHECKS);
+        checks
+    }
+
+    fn forget(&mut self, frame: Frame) {
+        self.places.remove(&frame.cop);
+        if let Kind::Sub(cv) | Kind::Format(cv) = frame.kind {
+            self.subs.remove(&cv);
+        }
     }
 
     /// Of a CV; `None` where there is none.
     pub fn sub(&mut self, memory: &impl Memory, perl: &Perl, cv: u64) -> io::Result<Option<Sub>> {
-        if let Some((sub, at)) = self.subs.get(&cv)
-            && self.look - at < TRUSTED_LOOKS
-        {
-            return Ok(sub.clone());
+        if let Some(known) = self.subs.get(&cv) {
+            return Ok(Some(known.what.clone()));
         }
-        let sub = self.read_sub(memory, perl, cv)?;
-        self.subs.insert(cv, (sub.clone(), self.look));
-        Ok(sub)
+        let Some(known) = self.read_sub(memory, perl, cv)? else { return Ok(None) };
+        let what = known.what.clone();
+        self.subs.insert(cv, known);
+        Ok(Some(what))
     }
 
     /// Of a COP.
@@ -61,17 +157,21 @@ impl Names {
         perl: &Perl,
         cop: u64,
     ) -> io::Result<Option<Place>> {
-        if let Some((place, at)) = self.places.get(&cop)
-            && self.look - at < TRUSTED_LOOKS
-        {
-            return Ok(place.clone());
+        if let Some(known) = self.places.get(&cop) {
+            return Ok(Some(known.what.clone()));
         }
-        let place = read_place(memory, perl, cop)?;
-        self.places.insert(cop, (place.clone(), self.look));
-        Ok(place)
+        let Some(known) = read_place(memory, perl, cop)? else { return Ok(None) };
+        let what = known.what.clone();
+        self.places.insert(cop, known);
+        Ok(Some(what))
     }
 
-    fn read_sub(&mut self, memory: &impl Memory, perl: &Perl, cv: u64) -> io::Result<Option<Sub>> {
+    fn read_sub(
+        &mut self,
+        memory: &impl Memory,
+        perl: &Perl,
+        cv: u64,
+    ) -> io::Result<Option<Known<Sub>>> {
         let Some((body, flags)) = head(memory, cv)? else { return Ok(None) };
         let mut bytes = [0; abi::CV_BYTES];
         if flags & abi::TYPE_MASK != abi::TYPE_CV || !memory.bytes(body, &mut bytes)? {
@@ -98,15 +198,17 @@ impl Names {
                 name += &format!("[{}:{}]", place.file, place.line);
             }
         }
-        Ok(Some(Sub { name: name.into(), is_xs }))
+        let marks = [
+            Mark::of(cv, &body.to_le_bytes(), HEAD_MARK),
+            Mark::of(body + abi::CV_STASH as u64, &bytes[abi::CV_STASH..], MARK_BYTES),
+        ];
+        let code = match is_xs {
+            true => 0,
+            false => code_of(memory, perl, u64_at(&bytes, abi::CV_ROOT))?,
+        };
+        let start = u64_at(&bytes, abi::CV_START);
+        Ok(Some(Known { what: Sub { name: name.into(), is_xs, code, start }, marks }))
     }
-}
-
-/// Type and number of an operator, where it is one.
-pub fn op_type(memory: &impl Memory, op: u64) -> io::Result<Option<u16>> {
-    let mut bytes = [0; 2];
-    let is_read = op != 0 && memory.bytes(op + abi::OP_TYPE as u64, &mut bytes)?;
-    Ok(is_read.then(|| u16_at(&bytes, 0) & abi::OP_TYPE_MASK))
 }
 
 /// The CV that an SV is or leads to: a sub, a glob, a reference.
@@ -202,7 +304,7 @@ fn hek(memory: &impl Memory, at: u64) -> io::Result<Option<String>> {
     Ok(is_read.then(|| String::from_utf8_lossy(&key).into_owned()))
 }
 
-fn read_place(memory: &impl Memory, perl: &Perl, cop: u64) -> io::Result<Option<Place>> {
+fn read_place(memory: &impl Memory, perl: &Perl, cop: u64) -> io::Result<Option<Known<Place>>> {
     let mut bytes = [0; abi::COP_BYTES];
     if cop == 0 || !memory.bytes(cop, &mut bytes)? {
         return Ok(None);
@@ -212,7 +314,24 @@ fn read_place(memory: &impl Memory, perl: &Perl, cop: u64) -> io::Result<Option<
         true => perl::text(memory, file, FILE_MAX)?,
         false => glob_file(memory, file)?,
     };
-    Ok(Some(Place { file: file.into(), line }))
+    let mark = Mark::of(cop + abi::COP_LINE as u64, &bytes[abi::COP_LINE..], PLACE_MARK);
+    let what = Place { file: file.into(), line, code: code_of(memory, perl, cop)? };
+    Ok(Some(Known { what, marks: [mark, Mark::default()] }))
+}
+
+/// Whose operators this one is among: perl takes those of each sub from slabs of its own.
+fn code_of(memory: &impl Memory, perl: &Perl, op: u64) -> io::Result<u64> {
+    let mut bytes = [0; abi::SLOT_BYTES + abi::OP_TYPE + 2];
+    let slot = op.wrapping_sub(abi::SLOT_BYTES as u64);
+    if op == 0 || !perl.layout.has_slot_offsets || !memory.bytes(slot, &mut bytes)? {
+        return Ok(0);
+    }
+    if u16_at(&bytes, abi::SLOT_BYTES + abi::OP_TYPE) & abi::OP_SLABBED == 0 {
+        return Ok(0);
+    }
+    let offset = 8 * u64::from(u16_at(&bytes, abi::SLOT_OFFSET));
+    let slab = slot.wrapping_sub(offset).wrapping_sub(abi::SLAB_HEADER);
+    Ok(memory.word(slab.wrapping_add(abi::SLAB_HEAD))?.unwrap_or(0))
 }
 
 /// The glob of a file is called `_<file`.

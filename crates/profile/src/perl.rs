@@ -56,6 +56,28 @@ impl Perl {
     }
 }
 
+impl Perl {
+    /// Where the running statement and the running stack are told.
+    #[must_use]
+    pub fn running(&self) -> (u64, u64) {
+        match self.place {
+            Place::Globals { curcop, curstackinfo } => (curcop, curstackinfo),
+            Place::Interpreter(at) => (
+                at + self.layout.interpreter_curcop as u64,
+                at + self.layout.interpreter_curstackinfo as u64,
+            ),
+        }
+    }
+
+    #[must_use]
+    pub fn interpreter(&self) -> Option<u64> {
+        match self.place {
+            Place::Interpreter(at) => Some(at),
+            Place::Globals { .. } => None,
+        }
+    }
+}
+
 /// Why nothing more can be read.
 pub fn gone(pid: i32, source: io::Error) -> Error {
     match source.raw_os_error() {

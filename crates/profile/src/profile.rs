@@ -1,11 +1,7 @@
 //! Where the time went: a [`Profile`] counts stacks by the names of their frames, whoever took
 //! them. Adding up, merging and dropping detail; how it looks is other files' business.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// What runs, and where it is in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,7 +30,7 @@ pub enum Kind {
 pub struct Profile {
     frames: Vec<Frame>,
     numbers: HashMap<Frame, u32>,
-    stacks: BTreeMap<Vec<u32>, u64>,
+    stacks: HashMap<Vec<u32>, u64>,
     pub taken: Taken,
 }
 
@@ -55,7 +51,17 @@ impl Profile {
     /// Counts a stack, outermost frame first.
     pub fn add(&mut self, stack: impl IntoIterator<Item = Frame>, count: u64) {
         let numbers: Vec<u32> = stack.into_iter().map(|frame| self.number(frame)).collect();
-        *self.stacks.entry(numbers).or_default() += count;
+        self.count(&numbers, count);
+    }
+
+    /// The same by the numbers of its frames.
+    pub fn count(&mut self, stack: &[u32], count: u64) {
+        match self.stacks.get_mut(stack) {
+            Some(seen) => *seen += count,
+            None => {
+                self.stacks.insert(stack.to_vec(), count);
+            }
+        }
         self.taken.samples += count;
     }
 
@@ -71,12 +77,16 @@ impl Profile {
         taken.idle += more.idle;
     }
 
+    /// In the order in which their frames were first seen.
     pub fn stacks(&self) -> impl Iterator<Item = (Vec<&Frame>, u64)> {
         let named = |stack: &Vec<u32>| stack.iter().map(|n| &self.frames[*n as usize]).collect();
-        self.stacks.iter().map(move |(stack, count)| (named(stack), *count))
+        let mut stacks: Vec<(&Vec<u32>, u64)> = self.stacks.iter().map(|(s, n)| (s, *n)).collect();
+        stacks.sort_unstable();
+        stacks.into_iter().map(move |(stack, count)| (named(stack), count))
     }
 
-    fn number(&mut self, frame: Frame) -> u32 {
+    /// By which a frame is counted here.
+    pub fn number(&mut self, frame: Frame) -> u32 {
         if let Some(number) = self.numbers.get(&frame) {
             return *number;
         }

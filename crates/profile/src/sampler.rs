@@ -1,12 +1,12 @@
-//! Looks at a process and says what it sees by name: a [`Sampler`] is one process's, and forgets
-//! nothing but what it has told. When to look is the caller's business.
+//! Looks at a process and says what it sees by name: a [`Sampler`] is one process's, and so is its
+//! profile. When to look is the caller's business.
 
-use std::io;
+use std::{collections::HashMap, io};
 
 use crate::{
     error::Error,
     memory::{Memory, Remote},
-    names::{Names, cv_of, op_type},
+    names::{Names, cv_of},
     perl::{Perl, boundary, gone},
     profile::{Frame, Kind, Profile},
     walk::{self, Look, Walker},
@@ -18,39 +18,166 @@ pub struct Sampler {
     walker: Walker,
     names: Names,
     look: Look,
+    profile: Profile,
+    /// In the profile, of frames whose names are known, and of operators.
+    frames: HashMap<walk::Frame, u32>,
+    ops: HashMap<u16, u32>,
+    /// Code and a statement of the main program; zeroes are not known yet.
+    main: (u64, u64),
+    stack: Vec<u32>,
 }
 
 impl Sampler {
     /// # Errors
     /// Why the process cannot be looked into.
     pub fn attach(pid: i32) -> Result<Self, Error> {
-        let perl = Perl::attach(pid)?;
-        let (walker, names, look) = (Walker::default(), Names::default(), Look::default());
-        Ok(Self { memory: Remote { pid }, perl, walker, names, look })
+        Ok(Self {
+            memory: Remote { pid },
+            perl: Perl::attach(pid)?,
+            walker: Walker::default(),
+            names: Names::default(),
+            look: Look::default(),
+            profile: Profile::default(),
+            frames: HashMap::new(),
+            ops: HashMap::new(),
+            main: (0, 0),
+            stack: Vec::new(),
+        })
     }
 
     /// Takes a sample.
     ///
     /// # Errors
     /// That the process is gone.
-    pub fn sample(&mut self, profile: &mut Profile) -> Result<(), Error> {
-        let stack = self.stack().map_err(|source| gone(self.memory.pid, source))?;
-        profile.add(stack, 1);
-        profile.taken.torn += u64::from(self.look.is_torn);
+    pub fn sample(&mut self) -> Result<(), Error> {
+        self.look().map_err(|source| gone(self.memory.pid, source))?;
+        self.profile.count(&self.stack, 1);
+        self.profile.taken.torn += u64::from(self.look.is_torn);
         Ok(())
     }
 
+    /// What was seen so far.
+    pub fn profile(&mut self) -> &mut Profile {
+        &mut self.profile
+    }
+
+    #[must_use]
+    pub fn into_profile(self) -> Profile {
+        self.profile
+    }
+
     /// What runs now, outermost frame first.
-    fn stack(&mut self) -> io::Result<Vec<Frame>> {
+    fn look(&mut self) -> io::Result<()> {
         self.walker.look(&self.memory, &self.perl, &mut self.look)?;
-        self.names.next_look();
-        let leaf = self.leaf()?;
-        let mut stack = Vec::with_capacity(self.look.frames.len() + 1);
-        for at in (0..self.look.frames.len()).rev() {
-            stack.extend(self.frame(self.look.frames[at])?);
+        let (has_changed, leaf) = self.names.check(&self.memory, &self.look)?;
+        if has_changed {
+            self.frames.clear();
         }
-        stack.extend(leaf);
-        Ok(stack)
+        self.learn_main()?;
+        self.grow()?;
+        let is_mended = self.mend()?;
+        self.stack.clear();
+        for at in (0..self.look.frames.len()).rev() {
+            let number = self.number(self.look.frames[at])?;
+            self.stack.extend(number);
+        }
+        // The operator is read with the statement, and is as much another sub's.
+        let leaf = leaf.filter(|_| !is_mended);
+        let leaf = leaf.map_or(Ok(None), |number| self.leaf(number))?;
+        self.stack.extend(leaf);
+        Ok(())
+    }
+
+    /// The main program is at the statement that the outermost context has kept, when it has called
+    /// a sub.
+    fn learn_main(&mut self) -> io::Result<()> {
+        let [.., _, outermost] = self.look.frames[..] else { return Ok(()) };
+        if self.look.is_torn || outermost.cop == self.main.1 {
+            return Ok(());
+        }
+        if let Some(code) = self.place_code(outermost.cop)? {
+            if code != self.main.0 {
+                self.frames.retain(|frame, _| frame.kind != walk::Kind::Main);
+            }
+            self.main = (code, outermost.cop);
+        }
+        Ok(())
+    }
+
+    /// Subs that were called between the look at the height of the stack and that at the stack.
+    /// What is called by a statement of another sub than the one below was there at another time.
+    fn grow(&mut self) -> io::Result<()> {
+        for (cv, called_at) in std::mem::take(&mut self.look.above) {
+            let Some(innermost) = self.look.frames.first().copied() else { return Ok(()) };
+            let caller = self.code(innermost)?.map(|(code, _)| code);
+            let new = walk::Frame { kind: walk::Kind::Sub(cv), cop: innermost.cop };
+            let is_called_there = caller.is_some() && self.place_code(called_at)? == caller;
+            if !is_called_there || self.code(new)?.is_none() {
+                return Ok(());
+            }
+            self.look.frames[0].cop = called_at;
+            self.look.frames.insert(0, new);
+        }
+        Ok(())
+    }
+
+    /// The stack and the statement that runs are read one after the other, and meanwhile subs were
+    /// called and have returned. The stack is what was; of a sub that is not at a statement of its
+    /// own (mostly the innermost one) only that it ran is known, and where it called another one
+    /// last. Whether that was so.
+    fn mend(&mut self) -> io::Result<bool> {
+        let Some(at) = self.first_misfit()? else { return Ok(false) };
+        let Some((code, start)) = self.code(self.look.frames[at])? else { return Ok(false) };
+        let is_its = at == 0 && self.place_code(self.look.left)? == Some(code);
+        self.look.frames.drain(..at);
+        self.look.frames[0].cop = if is_its { self.look.left } else { start };
+        Ok(true)
+    }
+
+    /// The outermost frame whose statement is another sub's.
+    fn first_misfit(&mut self) -> io::Result<Option<usize>> {
+        for at in (0..self.look.frames.len()).rev() {
+            let seen = self.look.frames[at];
+            if self.frames.contains_key(&seen) {
+                continue;
+            }
+            let own = self.code(seen)?.map(|(code, _)| code);
+            let place = self.place_code(seen.cop)?;
+            if own.zip(place).is_some_and(|(own, place)| own != place) {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whose code it is, where that is known.
+    fn place_code(&mut self, cop: u64) -> io::Result<Option<u64>> {
+        let place = self.names.place(&self.memory, &self.perl, cop)?;
+        Ok(place.map(|place| place.code).filter(|code| *code != 0))
+    }
+
+    /// The code of a frame's sub and its first statement, where they are known.
+    fn code(&mut self, frame: walk::Frame) -> io::Result<Option<(u64, u64)>> {
+        let found = match frame.kind {
+            walk::Kind::Sub(cv) => {
+                let sub = self.names.sub(&self.memory, &self.perl, cv)?;
+                sub.map(|sub| (sub.code, sub.start))
+            }
+            walk::Kind::Main => Some(self.main),
+            _ => None,
+        };
+        Ok(found.filter(|(code, _)| *code != 0))
+    }
+
+    /// `None` of what is none, as of a sub that is about to be called.
+    fn number(&mut self, seen: walk::Frame) -> io::Result<Option<u32>> {
+        if let Some(number) = self.frames.get(&seen) {
+            return Ok(Some(*number));
+        }
+        let Some(frame) = self.frame(seen)? else { return Ok(None) };
+        let number = self.profile.number(frame);
+        self.frames.insert(seen, number);
+        Ok(Some(number))
     }
 
     fn frame(&mut self, seen: walk::Frame) -> io::Result<Option<Frame>> {
@@ -75,8 +202,7 @@ impl Sampler {
     }
 
     /// The XS sub or the operator that runs.
-    fn leaf(&mut self) -> io::Result<Option<Frame>> {
-        let Some(number) = op_type(&self.memory, self.look.op)? else { return Ok(None) };
+    fn leaf(&mut self, number: u16) -> io::Result<Option<u32>> {
         let op = |name: &str, kind| Frame { name: name.into(), kind, file: "".into(), line: 0 };
         if number == self.perl.ops.entersub {
             let called = self.memory.word(self.look.called)?.unwrap_or(0);
@@ -84,10 +210,16 @@ impl Sampler {
                 && let Some(sub) = self.names.sub(&self.memory, &self.perl, cv)?
                 && sub.is_xs
             {
-                return Ok(Some(op(&sub.name, Kind::Xs)));
+                return Ok(Some(self.profile.number(op(&sub.name, Kind::Xs))));
             }
         }
+        if let Some(known) = self.ops.get(&number) {
+            return Ok(Some(*known));
+        }
         let name = self.perl.ops.names.get(usize::from(number));
-        Ok(name.map(|name| op(&format!("CORE:{name}"), Kind::Op)))
+        let Some(name) = name else { return Ok(None) };
+        let known = self.profile.number(op(&format!("CORE:{name}"), Kind::Op));
+        self.ops.insert(number, known);
+        Ok(Some(known))
     }
 }

@@ -10,7 +10,7 @@ use std::{
 use drom_observe::clock;
 use drom_stats::Rng;
 
-use crate::{error::Error, profile::Profile, sampler::Sampler};
+use crate::{error::Error, sampler::Sampler};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Watch {
@@ -37,12 +37,7 @@ impl Watch {
     ///
     /// # Errors
     /// Why the process cannot be looked into any more, but for its end.
-    pub fn run(
-        &self,
-        sampler: &mut Sampler,
-        profile: &mut Profile,
-        stop: &AtomicBool,
-    ) -> Result<Ended, Error> {
+    pub fn run(&self, sampler: &mut Sampler, stop: &AtomicBool) -> Result<Ended, Error> {
         let mut rng = Rng::new(self.seed);
         let began_ns = clock::monotonic_ns();
         let end_ns = self.duration.map_or(u64::MAX, |length| began_ns + length.as_nanos() as u64);
@@ -55,7 +50,7 @@ impl Watch {
             if next_ns >= end_ns {
                 break Ended::Over;
             }
-            match sampler.sample(profile) {
+            match sampler.sample() {
                 Ok(()) => {}
                 Err(Error::Ended { .. }) => break Ended::Gone,
                 Err(error) => return Err(error),
@@ -63,10 +58,10 @@ impl Watch {
             let now_ns = clock::monotonic_ns();
             while next_ns + self.mean_ns() < now_ns {
                 next_ns += self.gap_ns(&mut rng);
-                profile.taken.missed += u64::from(next_ns < now_ns);
+                sampler.profile().taken.missed += u64::from(next_ns < now_ns);
             }
         };
-        profile.taken.wall += Duration::from_nanos(clock::monotonic_ns() - began_ns);
+        sampler.profile().taken.wall += Duration::from_nanos(clock::monotonic_ns() - began_ns);
         Ok(ended)
     }
 

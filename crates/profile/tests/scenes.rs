@@ -7,7 +7,7 @@ use std::{
 
 use drom_profile::{
     Sampler,
-    profile::{Frame, Kind, Profile},
+    profile::{Frame, Kind},
 };
 
 const SCENES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenes.pl");
@@ -77,10 +77,10 @@ fn stacks_are_what_caller_says() {
         let (play, mut said) = perl(&[scene]);
         let expected = expected(&mut said);
         let mut sampler = Sampler::attach(play.0.id() as i32).expect("a perl");
-        let mut profile = Profile::default();
         for _ in 0..SAMPLES {
-            sampler.sample(&mut profile).expect("it lives");
+            sampler.sample().expect("it lives");
         }
+        let profile = sampler.into_profile();
         let bad = profile.stacks().find(|(stack, _)| seen(stack) != expected);
         if let Some((stack, count)) = bad {
             wrong.push(format!("{scene}: {count} times {:?}\n  not {expected:?}", seen(&stack)));

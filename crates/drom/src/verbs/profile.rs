@@ -87,9 +87,9 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn attached(args: &Args, pid: i32) -> Result<ExitCode, Failure> {
     let stop = watch_interrupts();
-    let (mut sampler, mut profile) = (Sampler::attach(pid)?, Profile::default());
-    let ended = watch(args).run(&mut sampler, &mut profile, stop)?;
-    tell(args, &profile)?;
+    let mut sampler = Sampler::attach(pid)?;
+    let ended = watch(args).run(&mut sampler, stop)?;
+    tell(args, sampler.profile())?;
     Ok(if ended == Ended::Stopped { Exit::Interrupted } else { Exit::Done }.into())
 }
 
@@ -101,9 +101,11 @@ fn started(args: &Args) -> Result<ExitCode, Failure> {
         exit: Exit::Failed,
     })?;
     let mut profile = Profile::default();
-    let watched = attach(&mut child).and_then(|sampler| match sampler {
-        Some(mut sampler) => Ok(watch(args).run(&mut sampler, &mut profile, stop).map(drop)?),
-        None => Ok(()),
+    let watched = attach(&mut child).and_then(|sampler| {
+        let Some(mut sampler) = sampler else { return Ok(()) };
+        let ended = watch(args).run(&mut sampler, stop);
+        profile = sampler.into_profile();
+        Ok(ended.map(drop)?)
     });
     // Whatever becomes of the profile, the program goes on to its end.
     if let Err(failure) = watched {
