@@ -44,6 +44,29 @@ fn target(program: &str, words: &[&str]) -> Target {
     Target(command.args(words).stdout(Stdio::null()).spawn().expect("it starts"))
 }
 
+/// Each format as the program that reads it needs it.
+#[test]
+fn other_programs_read_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = script(folder.path(), HOT);
+    let path = path.to_str().expect("text");
+    let written = |format: &str| {
+        let out = folder.path().join(format);
+        let words = ["--format", format, "-o", out.to_str().expect("text"), path];
+        assert_eq!(drom(&words).status.code(), Some(0), "{format}");
+        fs::read_to_string(out).expect("a file")
+    };
+    let speedscope: serde_json::Value = serde_json::from_str(&written("speedscope")).expect("JSON");
+    let frames = speedscope["shared"]["frames"].as_array().expect("frames");
+    assert!(frames.iter().any(|frame| frame["name"] == "main::hot"), "{speedscope}");
+    let sampled = &speedscope["profiles"][0];
+    let [samples, weights] = ["samples", "weights"].map(|key| sampled[key].as_array());
+    assert_eq!(samples.map(Vec::len), weights.map(Vec::len));
+    let callgrind = written("callgrind");
+    assert!(callgrind.contains(&format!("\nfl={path}\nfn=main::hot\n1 ")), "{callgrind}");
+    assert!(callgrind.contains("\ncfn=main::hot\n"), "{callgrind}");
+}
+
 #[test]
 fn a_script_keeps_its_output_and_status_and_its_hot_sub_is_named() {
     let folder = tempfile::tempdir().expect("a folder");

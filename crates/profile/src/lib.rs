@@ -3,6 +3,7 @@
 //! look, a [`Profile`] what that adds up to.
 
 mod abi;
+mod callgrind;
 mod error;
 mod memory;
 mod names;
@@ -10,11 +11,14 @@ mod perl;
 pub mod profile;
 mod program;
 mod sampler;
+mod speedscope;
 pub mod text;
 mod walk;
 mod watch;
 
+pub use callgrind::callgrind;
 pub use error::Error;
 pub use profile::Profile;
 pub use sampler::Sampler;
+pub use speedscope::speedscope;
 pub use watch::{Ended, Watch};

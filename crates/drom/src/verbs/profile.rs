@@ -5,11 +5,12 @@ use std::{
     os::unix::process::ExitStatusExt,
     path::PathBuf,
     process::{Child, Command, ExitCode, ExitStatus},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::Duration,
 };
 
 use drom_observe::clock;
-use drom_profile::{Ended, Error, Profile, Sampler, Watch, text};
+use drom_profile::{Ended, Error, Profile, Sampler, Watch, callgrind, speedscope, text};
 
 use super::load::{duration, output::cannot_write, watch_interrupts};
 use crate::{
@@ -37,7 +38,7 @@ pub struct Args {
     /// Looks a second, at random moments; up to 10000
     #[arg(long, default_value = "100", value_parser = rate, value_name = "HZ")]
     rate: f64,
-    /// What is written: the table, or a line a stack (for flame graphs)
+    /// What is written: the table, a line a stack, or a file for speedscope or KCachegrind
     #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
     format: Format,
     /// Write it here; `-`, or no file: standard error for a script, standard output for --pid
@@ -52,6 +53,8 @@ pub struct Args {
 enum Format {
     Text,
     Collapsed,
+    Speedscope,
+    Callgrind,
 }
 
 const AFTER_HELP: &str = "\
@@ -62,6 +65,7 @@ Examples:
 
 /// A new perl needs a moment until it has an interpreter.
 const START_STEP: Duration = Duration::from_millis(1);
+const STARTS_MAX: u32 = 500;
 
 struct Failure {
     message: String,
@@ -87,7 +91,7 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn attached(args: &Args, pid: i32) -> Result<ExitCode, Failure> {
     let stop = watch_interrupts();
-    let mut sampler = Sampler::attach(pid)?;
+    let mut sampler = attach_to(pid, stop)?;
     let ended = watch(args).run(&mut sampler, stop)?;
     tell(args, sampler.profile())?;
     Ok(if ended == Ended::Stopped { Exit::Interrupted } else { Exit::Done }.into())
@@ -114,6 +118,17 @@ fn started(args: &Args) -> Result<ExitCode, Failure> {
     let status = wait(&mut child)?;
     tell(args, &profile)?;
     Ok(passed_on(status))
+}
+
+/// Who has just begun has a moment until there is an interpreter.
+fn attach_to(pid: i32, stop: &AtomicBool) -> Result<Sampler, Error> {
+    for _ in 0..STARTS_MAX {
+        match Sampler::attach(pid) {
+            Err(Error::NoInterpreter { .. }) if !stop.load(Relaxed) => clock::sleep(START_STEP),
+            attached => return attached,
+        }
+    }
+    Sampler::attach(pid)
 }
 
 fn watch(args: &Args) -> Watch {
@@ -156,6 +171,8 @@ fn tell(args: &Args, profile: &Profile) -> Result<(), Failure> {
     let report = match args.format {
         Format::Text => text::table(profile, args.rows),
         Format::Collapsed => text::collapsed(profile, false),
+        Format::Speedscope => speedscope(profile, &name(args)),
+        Format::Callgrind => callgrind(profile, &name(args)),
     };
     let failed = |message| Failure { message, exit: Exit::Failed };
     match &args.output {
@@ -169,6 +186,11 @@ fn tell(args: &Args, profile: &Profile) -> Result<(), Failure> {
         _ => say::result(&report)
             .map_err(|error| failed(format!("cannot print the result: {error}"))),
     }
+}
+
+/// Of what was watched.
+fn name(args: &Args) -> String {
+    args.pid.map_or_else(|| args.script.join(" "), |pid| format!("process {pid}"))
 }
 
 fn rate(text: &str) -> Result<f64, String> {
