@@ -72,6 +72,12 @@ pub struct Found {
 /// A queue that is left is seen by so many requests at once. A server that takes one after the
 /// other is not to be kept busy by those that look whether it is.
 const REST_CONNECTIONS: u32 = 8;
+/// A single one is waited for so many times as long as the quickest took, the first one for this
+/// part of the time.
+const PATIENCE_TIMES: u32 = 4;
+const FIRST_PART: u32 = 4;
+/// A try is so many times as long as an answer takes: in less nothing is seen of a queue.
+const TRY_TIMES: u32 = 10;
 /// What is under way when the closed loop ends is a queue that is left: no longer than this, nor
 /// than is waited for.
 const CLOSED_CONNECTIONS: u32 = 64;
@@ -113,6 +119,7 @@ pub fn find(
         told_ns: began_ns,
         end_ns: began_ns.saturating_add(to_ns(asked.time)),
     };
+    server.look_once()?;
     server.at_rest = server.look()?;
     let closed_connections = server.closed_connections();
     let closed_rps = server.closed_loop(closed_connections)?;
@@ -123,6 +130,7 @@ pub fn find(
         min_rps: asked.min_rps,
         max_rps: asked.max_rps,
         budget: asked.time,
+        try_min: server.alone() * TRY_TIMES,
     });
     search.spend(server.lap());
     let broken = server.try_all(&mut search, tell).err();
@@ -301,14 +309,36 @@ impl Server<'_> {
 
     /// For an answer of a server that should be at rest.
     fn patience(&self) -> Duration {
-        self.asked.plan.timeout.min(self.rest_max())
+        self.asked.plan.timeout.min(self.rest_max().max(self.alone() * PATIENCE_TIMES))
+    }
+
+    /// What an answer takes where there is no load; nothing where that is not known.
+    fn alone(&self) -> Duration {
+        self.known.alone.unwrap_or_default()
+    }
+
+    /// The first one: how long an answer takes may be anything.
+    fn look_once(&mut self) -> Result<(), Error> {
+        let timeout = self.asked.plan.timeout.min(self.asked.time / FIRST_PART);
+        self.look_over(1, timeout).map(drop)
     }
 
     /// The median of a few requests at once, each on its connection: who waits in a queue tells
     /// that it is there.
     fn look(&mut self) -> Result<Option<Duration>, Error> {
+        let patience = self.patience();
+        // All of them are answered in time, if the server takes one after the other.
+        let in_time = patience.as_secs_f64() / (2.0 * self.alone().as_secs_f64()).max(1e-6);
         let connections = self.asked.plan.connections.min(REST_CONNECTIONS);
-        let (timeout, warmup) = (self.patience(), Duration::ZERO);
+        self.look_over((in_time as u32).clamp(1, connections), patience)
+    }
+
+    fn look_over(
+        &mut self,
+        connections: u32,
+        timeout: Duration,
+    ) -> Result<Option<Duration>, Error> {
+        let warmup = Duration::ZERO;
         let plan = Plan { timeout, connections, warmup, ..self.asked.plan.clone() };
         let requests = Stop::Requests(u64::from(connections));
         let latency = self.run_plan(plan, requests, None)?.latency;

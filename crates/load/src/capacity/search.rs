@@ -20,6 +20,8 @@ pub struct Bounds {
     pub max_rps: f64,
     /// For all tries and what is between them.
     pub budget: Duration,
+    /// No try is shorter.
+    pub try_min: Duration,
 }
 
 /// A rate to be tried.
@@ -101,10 +103,10 @@ pub struct Search {
     rate_rps: f64,
     spent: Duration,
     tries: Vec<Tried>,
-    /// Those before it were of another server: it has got slower since.
+    /// Those before it count for nothing: they may be of another server. And what the limit was, on
+    /// the logarithmic scale.
     since: usize,
-    /// The rate that did not hold any more then.
-    doubted_rps: Option<f64>,
+    before: Option<f64>,
     /// Where half of the deciding tries hold, whoever was the limit.
     limit: Option<Limit>,
     is_gone: bool,
@@ -116,8 +118,6 @@ enum Phase {
     Narrow { low: Option<f64>, high: Option<f64>, factors: usize },
     /// Beside the limit, or at a bound.
     Near,
-    /// Well below it: whether anything holds any more. Once can be an accident.
-    Doubt { is_second: bool },
 }
 
 /// However long the budget.
@@ -142,9 +142,13 @@ const UNSEEN_LN: f64 = 0.005;
 /// The first steps; the start is rarely far off.
 const FACTORS: [f64; 4] = [1.25, 1.5, 2.0, 4.0];
 /// So many failures one after the other beside the limit, where each second try should hold, raise
-/// a doubt: one in ten searches of a server that does not change has them (and holds so far below).
+/// a doubt: one in ten searches of a server that does not change has them. Where there is so much
+/// time left the search begins again, so far below.
 const DOUBT: usize = 4;
-const DOUBT_SHARE: f64 = 0.7;
+const ANEW_SHARE: f64 = 0.2;
+const ANEW_AT: f64 = 0.7;
+/// A limit below so much of the former one is that of a server that has got slower.
+const SLOWER: f64 = 0.9;
 /// So many failures at the lowest rate, and nothing that held: there is no capacity. So many that
 /// held at the highest: it is at least that.
 const AT_BOUND: usize = 3;
@@ -164,7 +168,7 @@ impl Search {
             spent: Duration::ZERO,
             tries: Vec::new(),
             since: 0,
-            doubted_rps: None,
+            before: None,
             limit: None,
             is_gone: false,
         }
@@ -173,8 +177,8 @@ impl Search {
     /// `None`: the search is over.
     #[must_use]
     pub fn next(&self) -> Option<Try> {
-        let part = if self.is_narrowing() { SHORT_PART } else { FULL_PART };
-        let duration = self.bounds.budget / part;
+        let duration =
+            if self.is_narrowing() { self.length(SHORT_PART) } else { self.full_length() };
         let is_in_time = self.spent + duration <= self.bounds.budget;
         let goes_on = is_in_time && self.tries.len() < TRIES_MAX && !self.is_settled();
         goes_on.then_some(Try { rate_rps: self.rate_rps, duration })
@@ -194,49 +198,32 @@ impl Search {
         self.spend(tried.took.max(tried.duration));
         self.tries.push(tried);
         let held = tried.ended == Ended::Held;
-        if held && self.doubted_rps.is_some_and(|doubted_rps| tried.rate_rps >= doubted_rps) {
-            // It was an accident after all.
-            (self.since, self.doubted_rps, self.phase) = (0, None, Phase::Near);
-        }
-        match self.phase {
-            Phase::Narrow { low, high, factors } => self.narrow(held, low, high, factors),
-            Phase::Doubt { is_second } if tried.ended == Ended::Failed => {
-                return if is_second { self.begin_again() } else { self.doubt(true) };
-            }
-            // What failed was a disturbance, or bad luck: where the limit is is looked for anew.
-            Phase::Doubt { .. } if held => self.narrow(true, None, None, 0),
-            Phase::Doubt { .. } | Phase::Near => self.phase = Phase::Near,
+        if let Phase::Narrow { low, high, factors } = self.phase {
+            self.narrow(held, low, high, factors);
         }
         self.limit = self.limit_of(|_| true);
         if self.is_narrowing() {
             return;
         }
         self.go_near(held);
-        let is_low = self.rate_rps <= self.bounds.min_rps;
-        if self.failed_last().is_multiple_of(DOUBT) && self.failed_last() > 0 && !is_low {
-            self.doubt(false);
+        let has_time = self.spent < self.bounds.budget.mul_f64(1.0 - ANEW_SHARE);
+        if self.failed_last() >= DOUBT && has_time && self.rate_rps > self.bounds.min_rps {
+            self.begin_anew();
         }
     }
 
-    fn doubt(&mut self, is_second: bool) {
-        self.phase = Phase::Doubt { is_second };
-        self.rate_rps = (self.rate_rps * DOUBT_SHARE).max(self.bounds.min_rps);
-    }
-
-    /// What held before does not hold any more: all but the failures at the end is another
-    /// server's.
-    fn begin_again(&mut self) {
-        self.since = self.tries.len() - self.failed_last();
-        let high = Some(self.rate_rps);
-        self.doubted_rps = high;
-        self.phase = Phase::Narrow { low: None, high, factors: 2 };
-        self.rate_rps = (self.rate_rps / FACTORS[1]).max(self.bounds.min_rps);
-        self.limit = self.limit_of(|_| true);
+    /// What failed may be bad luck, a disturbance that is over, or a server that has got slower. In
+    /// any case the tries so far do not tell of one server: the search begins again, well below.
+    fn begin_anew(&mut self) {
+        self.before = self.before.or(self.limit.map(|limit| limit.at));
+        (self.since, self.limit) = (self.tries.len(), None);
+        self.phase = Phase::Narrow { low: None, high: None, factors: 1 };
+        self.rate_rps = (self.rate_rps * ANEW_AT).max(self.bounds.min_rps);
     }
 
     /// Of full length, one after the other, up to now.
     fn failed_last(&self) -> usize {
-        let full = self.bounds.budget / FULL_PART;
+        let full = self.full_length();
         let fails = |tried: &&Tried| tried.ended == Ended::Failed && tried.duration >= full;
         self.known().iter().rev().take_while(fails).count()
     }
@@ -244,6 +231,14 @@ impl Search {
     /// The tries of the server as it is.
     fn known(&self) -> &[Tried] {
         &self.tries[self.since..]
+    }
+
+    fn full_length(&self) -> Duration {
+        self.length(FULL_PART)
+    }
+
+    fn length(&self, part: u32) -> Duration {
+        (self.bounds.budget / part).max(self.bounds.try_min)
     }
 
     fn is_narrowing(&self) -> bool {
@@ -316,7 +311,7 @@ impl Search {
     }
 
     fn full_tries(&self) -> impl Iterator<Item = &Tried> {
-        let full = self.bounds.budget / FULL_PART;
+        let full = self.full_length();
         self.known().iter().filter(move |tried| tried.duration >= full)
     }
 
@@ -394,9 +389,18 @@ impl Search {
             rate_rps: None,
             lower_rps: None,
             upper_rps: None,
-            outdated: self.since,
+            outdated: if self.is_slower() { self.since } else { 0 },
             failed_last: if failed >= DOUBT { failed } else { 0 },
         }
+    }
+
+    /// What is known since the search began again is less than it was.
+    fn is_slower(&self) -> bool {
+        let Some(before) = self.before else { return false };
+        let highest = self.highest_held().map(f64::ln);
+        let now = self.limit.map(|limit| limit.at).or(highest);
+        let has_failed = self.known().iter().any(|tried| tried.ended == Ended::Failed);
+        has_failed && now.is_none_or(|now| now < before + SLOWER.ln())
     }
 
     /// On the logarithmic scale, from the tries that count.
@@ -409,7 +413,7 @@ impl Search {
 
     /// Those of full length where they saw both sides, else all there are.
     fn deciding(&self) -> impl Iterator<Item = &Tried> {
-        let full = self.bounds.budget / FULL_PART;
+        let full = self.full_length();
         let is_full = move |tried: &&Tried| tried.duration >= full;
         let some =
             |held| self.known().iter().filter(is_full).any(|t| (t.ended == Ended::Held) == held);

@@ -144,6 +144,7 @@ impl Told<'_> {
             Verdict::AtLeast(Wall::Client | Wall::Connections) | Verdict::Unknown => {
                 Exit::ClientLimited
             }
+            Verdict::Found if self.found.capacity.failed_last > 0 => Exit::Doubtful,
             Verdict::Found | Verdict::AtLeast(_) => Exit::Done,
         }
     }

@@ -226,14 +226,14 @@ fn notes(told: &Told<'_>) -> Vec<String> {
     let capacity = told.found.capacity;
     if capacity.outdated > 0 {
         notes.push(format!(
-            "the server got slower: what held in the first {} tries did not any more, and they \
+            "the server got worse: what held in the first {} tries did not any more, and they \
              count for nothing",
             capacity.outdated
         ));
     } else if capacity.failed_last > 0 {
         notes.push(format!(
-            "the last {} tries failed: the server may have got slower, which a longer search \
-             (--capacity-time) would tell",
+            "doubtful: the last {} tries failed. The server may have got worse, which a longer \
+             search (--capacity-time) would tell",
             capacity.failed_last
         ));
     }
