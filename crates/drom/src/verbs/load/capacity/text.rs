@@ -230,7 +230,7 @@ fn notes(told: &Told<'_>) -> Vec<String> {
              count for nothing",
             capacity.outdated
         ));
-    } else if capacity.failed_last > 0 {
+    } else if capacity.failed_last > 0 && capacity.verdict == Verdict::Found {
         notes.push(format!(
             "doubtful: the last {} tries failed. The server may have got worse, which a longer \
              search (--capacity-time) would tell",
