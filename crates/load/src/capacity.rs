@@ -209,8 +209,6 @@ impl Server<'_> {
         let held = seen.ended == Ended::Held;
         if held {
             self.known.quickest = self.known.quickest.into_iter().chain(seen.service_p50).min();
-        }
-        if held {
             self.silent_ns = None;
         }
         // What held leaves no queue behind.
@@ -236,8 +234,7 @@ impl Server<'_> {
     /// As many as keep a server busy that the search can wait for afterwards, if it takes one
     /// request after the other.
     fn closed_connections(&self) -> u32 {
-        let alone_s = self.known.alone.map_or(0.0, |alone| alone.as_secs_f64()).max(1e-6);
-        let waited_for = self.rest_max().as_secs_f64() / alone_s;
+        let waited_for = self.rest_max().as_secs_f64() / self.alone().as_secs_f64().max(1e-6);
         let most = self.asked.plan.connections.min(CLOSED_CONNECTIONS);
         (waited_for as u32).clamp(1, most)
     }

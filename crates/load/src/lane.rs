@@ -350,7 +350,7 @@ impl<'a, W: World> Lane<'a, W> {
         // the next one.
         let has_written = connection.pending <= connection.flights.len();
         let ended = connection.on_socket + 1;
-        let is_worn = self.plan.answers_per_connection.is_some_and(|max| ended >= max);
+        let is_worn = streams::left_on_socket(self.plan, ended) == 0;
         let kept = reusable && self.plan.keepalive && has_written && !is_worn;
         connection.pending = connection.pending.min(connection.flights.len());
         let is_good = match &mut self.users {

@@ -1,9 +1,12 @@
 //! A profile as callgrind writes one (KCachegrind and callgrind_annotate read it): samples by sub
 //! and line, and what was under way in the subs that a line called. Pure.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::collections::BTreeMap;
 
-use crate::profile::{Frame, Kind, Profile};
+use crate::{
+    profile::{Frame, Profile},
+    text::put,
+};
 
 /// A sub's file and name.
 type Sub<'p> = (&'p str, &'p str);
@@ -44,8 +47,7 @@ pub fn callgrind(profile: &Profile, program: &str) -> String {
 fn lines_of_subs(profile: &Profile) -> BTreeMap<Sub<'_>, BTreeMap<u32, Line<'_>>> {
     let mut subs: BTreeMap<Sub<'_>, BTreeMap<u32, Line<'_>>> = BTreeMap::new();
     for (stack, count) in profile.stacks() {
-        let frames: Vec<&Frame> =
-            stack.into_iter().filter(|f| !matches!(f.kind, Kind::Op | Kind::Boundary)).collect();
+        let frames: Vec<&Frame> = stack.into_iter().filter(|frame| frame.kind.is_code()).collect();
         for (at, frame) in frames.iter().enumerate() {
             let line = subs.entry(sub(frame)).or_default().entry(frame.line).or_default();
             match frames.get(at + 1) {
@@ -63,13 +65,10 @@ fn sub(frame: &Frame) -> Sub<'_> {
     (file, &frame.name)
 }
 
-fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
-    out.write_fmt(text).expect("writing to memory cannot fail");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::Kind;
 
     #[test]
     fn lines_have_their_own_samples_and_those_of_their_calls() {

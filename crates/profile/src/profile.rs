@@ -47,6 +47,22 @@ pub struct Taken {
     pub idle: u64,
 }
 
+impl Kind {
+    /// Code of Perl's or a sub in C: not what perl itself does for it.
+    #[must_use]
+    pub fn is_code(self) -> bool {
+        !matches!(self, Self::Op | Self::Boundary)
+    }
+}
+
+impl Taken {
+    /// Seconds that each sample stands for.
+    #[must_use]
+    pub fn each_s(&self) -> f64 {
+        self.wall.as_secs_f64() / self.samples.max(1) as f64
+    }
+}
+
 impl Profile {
     /// Counts a stack, outermost frame first.
     pub fn add(&mut self, stack: impl IntoIterator<Item = Frame>, count: u64) {
@@ -113,8 +129,7 @@ impl Profile {
     pub fn shares(&self) -> Vec<Share> {
         let mut shares: HashMap<(Arc<str>, Kind), (u64, u64)> = HashMap::new();
         for (stack, count) in self.stacks() {
-            let subs =
-                stack.iter().filter(|frame| !matches!(frame.kind, Kind::Op | Kind::Boundary));
+            let subs = stack.iter().filter(|frame| frame.kind.is_code());
             let mut names: Vec<(Arc<str>, Kind)> =
                 subs.map(|frame| (Arc::clone(&frame.name), frame.kind)).collect();
             if let Some(innermost) = names.last() {

@@ -48,7 +48,7 @@ struct Sampled<'p> {
 /// `name` is the program's.
 #[must_use]
 pub fn speedscope(profile: &Profile, name: &str) -> String {
-    let each_s = profile.taken.wall.as_secs_f64() / profile.taken.samples.max(1) as f64;
+    let each_s = profile.taken.each_s();
     let mut numbers: HashMap<(&str, &str), usize> = HashMap::new();
     let (mut frames, mut samples, mut weights) = (Vec::new(), Vec::new(), Vec::new());
     for (stack, count) in profile.stacks() {

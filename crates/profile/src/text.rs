@@ -12,7 +12,7 @@ pub const ROWS: usize = 15;
 #[must_use]
 pub fn table(profile: &Profile, rows: usize) -> String {
     let all = profile.taken.samples;
-    let each_s = if all == 0 { 0.0 } else { profile.taken.wall.as_secs_f64() / all as f64 };
+    let each_s = profile.taken.each_s();
     let mut out = format!("{}\n", summary(profile.taken));
     out += "%Time ExclSec CumulS #Calls sec/call Csec/c  Name\n";
     for share in profile.shares().into_iter().take(rows) {
@@ -61,7 +61,7 @@ fn folded_name(frame: &Frame, with_lines: bool) -> String {
     }
 }
 
-fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
+pub(crate) fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text).expect("writing to memory cannot fail");
 }
 

@@ -254,7 +254,7 @@ impl<W: World> Lane<'_, W> {
 }
 
 /// Requests that a socket may still carry, on which so many have ended.
-fn left_on_socket(plan: &Plan, ended: u64) -> usize {
+pub(super) fn left_on_socket(plan: &Plan, ended: u64) -> usize {
     let left = plan.answers_per_connection.map(|max| max.saturating_sub(ended));
     left.map_or(usize::MAX, |left| left as usize)
 }
