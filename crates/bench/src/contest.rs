@@ -159,7 +159,7 @@ fn race_costs(
         url: &url,
         connections: row.connections,
         work: race.handshakes.map_or(Work::For(time), Work::Handshakes),
-        core: place.core,
+        core: place.core.filter(|_| !race.every_core),
         script: script.as_ref(),
     };
     let mine = |time| {

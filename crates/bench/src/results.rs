@@ -156,7 +156,8 @@ named above. The ratio is the geometric mean of the rounds' ratios, its interval
 the rounds' logarithms. *Reached* is \"yes\" or \"no\" when the whole interval is.
 
 Rows of requests a CPU second, of memory and of the open loop are about the client. A server has the
-first core, the clients take turns on the last. Plain GETs go to drom's null server (one thread, 128
+first core, the clients take turns on the last (\"on every core\": they may run on the server's too,
+as people start them). Plain GETs go to drom's null server (one thread, 128
 bytes for each request, the answers to pipelined ones written together), so that the client is what
 is busy; where \"nginx\" is said, and for large bodies, TLS and HTTP/2, one worker of nginx (TLS
 1.3) has that core, which writes each pipelined answer alone and lets a fast client sleep and wake.

@@ -44,6 +44,8 @@ pub struct Race {
     pub peer: Peer,
     /// So many TLS handshakes with a request each, in place of a time.
     pub handshakes: Option<usize>,
+    /// As people start a client; otherwise it has the last core.
+    pub every_core: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,8 +237,14 @@ fn clients() -> [Row; 2] {
     ]
 }
 
-const SMALL: Race =
-    Race { way: Way::Plain, path: "/hello.txt", flags: &[], peer: Peer::Wrk, handshakes: None };
+const SMALL: Race = Race {
+    way: Way::Plain,
+    path: "/hello.txt",
+    flags: &[],
+    peer: Peer::Wrk,
+    handshakes: None,
+    every_core: false,
+};
 /// Against a server that costs next to nothing.
 const NULL: Race = Race { way: Way::Null, path: "/", ..SMALL };
 
@@ -244,6 +252,7 @@ const NULL: Race = Race { way: Way::Null, path: "/", ..SMALL };
 fn races() -> Vec<Row> {
     let (keep, on_nginx) = ("keep-alive GET", "keep-alive GET, nginx");
     let on_ring = "keep-alive GET, `--engine io_uring`";
+    let free = "keep-alive GET, clients on every core";
     let large = Race { path: LARGE_FILE, ..SMALL };
     let tls = Race { way: Way::Tls, flags: &["--insecure"], ..SMALL };
     let piped = Race { flags: &["--pipeline", "16"], peer: Peer::WrkPipelined, ..NULL };
@@ -258,6 +267,9 @@ fn races() -> Vec<Row> {
         race("load-cost-wrk-128", keep, "wrk", 128, NULL, Asked::AtLeast(1.1)),
         race("load-cost-oha-32", keep, "oha", 32, of(Peer::Oha), Asked::AtLeast(2.0)),
         race("load-cost-hey-32", keep, "hey", 32, of(Peer::Hey), Asked::AtLeast(5.0)),
+        race("load-cost-free-wrk-32", free, "wrk", 32, anywhere(Peer::Wrk), Asked::AtLeast(1.1)),
+        race("load-cost-free-oha-32", free, "oha", 32, anywhere(Peer::Oha), Asked::AtLeast(2.0)),
+        race("load-cost-free-hey-32", free, "hey", 32, anywhere(Peer::Hey), Asked::AtLeast(5.0)),
         race("load-cost-uring-wrk-32", on_ring, "wrk", 32, ring(Peer::Wrk), Asked::AtLeast(1.1)),
         race("load-cost-uring-oha-32", on_ring, "oha", 32, ring(Peer::Oha), Asked::AtLeast(2.0)),
         race("load-cost-uring-hey-32", on_ring, "hey", 32, ring(Peer::Hey), Asked::AtLeast(5.0)),
@@ -303,6 +315,10 @@ const HANDSHAKES: usize = 1_000;
 
 fn ring(peer: Peer) -> Race {
     Race { flags: &["--engine", "io_uring"], ..of(peer) }
+}
+
+fn anywhere(peer: Peer) -> Race {
+    Race { every_core: true, ..of(peer) }
 }
 
 fn of(peer: Peer) -> Race {

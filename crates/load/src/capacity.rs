@@ -26,7 +26,7 @@ mod judge;
 mod search;
 
 pub use judge::{Known, Seen, judge};
-pub use search::{Bounds, Capacity, Ended, Search, TRIES_MAX, Tried, Try, Verdict, Wall};
+pub use search::{Bounds, Capacity, Ended, FULL_MIN, Search, TRIES_MAX, Tried, Try, Verdict, Wall};
 
 /// What is searched for, and how. Where users ask, all rates are of their rounds.
 #[derive(Clone, Debug)]

@@ -24,6 +24,8 @@ pub struct LoadPage {
     /// Expression, value, whether it is met.
     pub thresholds: Vec<(String, String, bool)>,
     pub seconds: Vec<PageSecond>,
+    /// How long the window was, where answers came after it.
+    pub window_s: Option<f64>,
     /// Name, and points of quantile and milliseconds.
     pub curves: Vec<(&'static str, Vec<(f64, f64)>)>,
     /// The names of the columns, then the rows: a name, its figures, what it is.
@@ -133,11 +135,12 @@ fn over_time(page: &LoadPage) -> String {
     if end_s <= 0.0 {
         return String::new();
     }
-    let plot = Plot { seconds: &page.seconds, end_s };
+    let plot = Plot { seconds: &page.seconds, window_s: page.window_s, end_s };
     format!(
-        "<section><h2>Over time</h2><h3>Answers a second</h3>{}\n<h3>Latency</h3>\
+        "<section><h2>Over time</h2>{}<h3>Answers a second</h3>{}\n<h3>Latency</h3>\
          <p class=\"note\">Of the answers that came in each second, on a logarithmic \
          scale.</p>{}\n<h3>Failed requests a second</h3>{}</section>\n",
+        plot.after_note(),
         plot.rate(),
         plot.latency(),
         plot.failed()
@@ -147,6 +150,7 @@ fn over_time(page: &LoadPage) -> String {
 /// The charts over time.
 struct Plot<'a> {
     seconds: &'a [PageSecond],
+    window_s: Option<f64>,
     end_s: f64,
 }
 
@@ -252,8 +256,27 @@ impl Plot<'_> {
 
     fn canvas(&self, height: f64) -> Svg {
         let mut svg = Svg::new(height);
+        if let Some(window_s) = self.after_s() {
+            svg.rect("after", (window_s / self.end_s, 1.0), (0.0, 1.0), "");
+        }
         self.below().iter().for_each(|(x, _)| svg.line("grid", (*x, 0.0), (*x, 1.0)));
         svg
+    }
+
+    /// From when on no request was planned any more; `None` where nothing came then.
+    fn after_s(&self) -> Option<f64> {
+        self.window_s.filter(|window_s| *window_s < self.end_s)
+    }
+
+    fn after_note(&self) -> String {
+        let note = |window_s| {
+            format!(
+                "<p class=\"note\"><span class=\"key after\">after the window</span> of {}: no \
+                 request was planned any more, late answers still came.</p>",
+                time(window_s)
+            )
+        };
+        self.after_s().map(note).unwrap_or_default()
     }
 
     fn below(&self) -> Vec<(f64, String)> {
@@ -444,6 +467,19 @@ mod tests {
         let runs = html.matches("class=\"curve v1\"").count();
         assert_eq!(runs, 2, "{html}");
         assert!(html.contains("<title>second 2: 10.0/s, p50 1.00 ms"), "{html}");
+    }
+
+    #[test]
+    fn what_came_after_the_window_is_shaded_and_said() {
+        let seconds = vec![second(0.0, None), second(1.0, None)];
+        let of = |window_s| {
+            let page = LoadPage { seconds: seconds.clone(), window_s, ..LoadPage::default() };
+            load_page(&page)
+        };
+        let html = of(Some(1.0));
+        assert!(html.contains("<rect class=\"after\" x=\"500\""), "{html}");
+        assert!(html.contains("after the window</span> of 1.0 s"), "{html}");
+        assert!([None, Some(2.0)].into_iter().all(|window| !of(window).contains("class=\"after")));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{
     os::unix::process::ExitStatusExt,
     path::PathBuf,
     process::{Child, Command, ExitCode, ExitStatus},
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    sync::atomic::Ordering::Relaxed,
     time::Duration,
 };
 
@@ -91,7 +91,11 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn attached(args: &Args, pid: i32) -> Result<ExitCode, Failure> {
     let stop = watch_interrupts();
-    let mut sampler = attach_to(pid, stop)?;
+    let mut steps = 0..STARTS_MAX;
+    let mut sampler = attach(pid, |error| {
+        let begins = matches!(error, Error::NoInterpreter { .. });
+        begins && steps.next().is_some() && !stop.load(Relaxed)
+    })?;
     let ended = watch(args).run(&mut sampler, stop)?;
     tell(args, sampler.profile())?;
     Ok(if ended == Ended::Stopped { Exit::Interrupted } else { Exit::Done }.into())
@@ -104,61 +108,47 @@ fn started(args: &Args) -> Result<ExitCode, Failure> {
         message: format!("perl cannot be started: {error}; is it in PATH?"),
         exit: Exit::Failed,
     })?;
+    let pid = i32::try_from(child.id()).expect("a process number");
+    let mut over = false;
+    let attached = attach(pid, |error| {
+        over = !matches!(child.try_wait(), Ok(None));
+        !over && matches!(error, Error::NoInterpreter { .. } | Error::NoPerl { .. })
+    });
     let mut profile = Profile::default();
-    let watched = attach(&mut child).and_then(|sampler| {
-        let Some(mut sampler) = sampler else { return Ok(()) };
+    let watched = attached.and_then(|mut sampler| {
         let ended = watch(args).run(&mut sampler, stop);
         profile = sampler.into_profile();
-        Ok(ended.map(drop)?)
+        ended.map(drop)
     });
-    // Whatever becomes of the profile, the program goes on to its end.
-    if let Err(failure) = watched {
-        say::line(format!("drom profile: {}", failure.message));
+    // Whatever becomes of the profile, the program goes on to its end; one that was over before it
+    // could be looked at has an empty one.
+    if let Some(error) = watched.err().filter(|_| !over) {
+        say::line(format!("drom profile: {error}"));
     }
     let status = wait(&mut child)?;
     tell(args, &profile)?;
     Ok(passed_on(status))
 }
 
-/// Who has just begun has a moment until there is an interpreter.
-fn attach_to(pid: i32, stop: &AtomicBool) -> Result<Sampler, Error> {
-    for _ in 0..STARTS_MAX {
+/// As soon as there is an interpreter, while whoever asks has hope in spite of the error.
+fn attach(pid: i32, mut hope: impl FnMut(&Error) -> bool) -> Result<Sampler, Error> {
+    loop {
         match Sampler::attach(pid) {
-            Err(Error::NoInterpreter { .. }) if !stop.load(Relaxed) => clock::sleep(START_STEP),
+            Err(error) if hope(&error) => clock::sleep(START_STEP),
             attached => return attached,
         }
     }
-    Sampler::attach(pid)
 }
 
 fn watch(args: &Args) -> Watch {
     Watch { rate_hz: args.rate, duration: args.duration, seed: clock::monotonic_ns() }
 }
 
-/// As soon as there is an interpreter; `None` when it ended before.
-fn attach(child: &mut Child) -> Result<Option<Sampler>, Failure> {
-    let pid = i32::try_from(child.id()).expect("a process number");
-    loop {
-        let error = match Sampler::attach(pid) {
-            Ok(sampler) => return Ok(Some(sampler)),
-            Err(error) => error,
-        };
-        if child.try_wait().map_err(cannot_wait)?.is_some() {
-            return Ok(None);
-        }
-        if !matches!(error, Error::NoInterpreter { .. } | Error::NoPerl { .. }) {
-            return Err(error.into());
-        }
-        clock::sleep(START_STEP);
-    }
-}
-
 fn wait(child: &mut Child) -> Result<ExitStatus, Failure> {
-    child.wait().map_err(cannot_wait)
-}
-
-fn cannot_wait(error: std::io::Error) -> Failure {
-    Failure { message: format!("the program cannot be waited for: {error}"), exit: Exit::Failed }
+    child.wait().map_err(|error| Failure {
+        message: format!("the program cannot be waited for: {error}"),
+        exit: Exit::Failed,
+    })
 }
 
 /// As a shell has it.

@@ -67,6 +67,8 @@ pub struct Capacity {
     pub outdated: usize,
     /// So many failed one after the other at the end: it may have got slower.
     pub failed_last: usize,
+    /// Tries of full length of the server as it is.
+    pub full_tries: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -130,9 +132,10 @@ const FULL_PART: u32 = 20;
 const ASIDE_LN: f64 = 0.0125;
 /// Two rates as near as this end the first phase.
 const NEAR: f64 = 1.1;
-/// An interval of this width, on the logarithmic scale, ends the search, not before so many tries.
+/// An interval of this width, on the logarithmic scale, ends the search, not before so many tries:
+/// with fewer the place of the limit is a guess.
 const WIDTH_LN: f64 = 0.05;
-const FULL_MIN: usize = 8;
+pub const FULL_MIN: usize = 8;
 /// So many full tries, and none that failed: no limit was seen.
 const FULL_HELD: usize = 3;
 /// Of the interval.
@@ -391,6 +394,7 @@ impl Search {
             upper_rps: None,
             outdated: if self.is_slower() { self.since } else { 0 },
             failed_last: if failed >= DOUBT { failed } else { 0 },
+            full_tries: self.full(),
         }
     }
 

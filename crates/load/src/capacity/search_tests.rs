@@ -233,6 +233,17 @@ fn a_server_that_gets_slower_for_good_is_found_as_it_is_then() {
     }
 }
 
+/// Eight seconds each: the search knows how few they were.
+#[test]
+fn slow_tries_are_few_and_counted() {
+    let mut soft = Soft { rng: Rng::new(1), width: 0.01, accidents: 0.0 };
+    let slow = Bounds { try_min: Duration::from_secs(8), ..bounds(800.0) };
+    let (found, tries) = run(slow, |next, _| held(soft.tries(next.rate_rps, 1_000.0)));
+    assert!(found.full_tries < FULL_MIN, "{found:?}");
+    let (found, more) = run(bounds(800.0), |next, _| held(soft.tries(next.rate_rps, 1_000.0)));
+    assert!(found.full_tries >= FULL_MIN && more.len() > tries.len(), "{found:?}");
+}
+
 /// To three quarters, or a half, for good: what is told is of the server as it is, or is doubtful.
 #[test]
 fn a_server_that_loses_a_part_is_not_blended_with_what_it_was() {

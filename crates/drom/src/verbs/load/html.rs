@@ -23,6 +23,7 @@ pub fn render(told: &Told<'_>) -> String {
         figures: figures(told.plan, outcome),
         thresholds: told.goals.iter().map(threshold).collect(),
         seconds: outcome.timeline.iter().map(second).collect(),
+        window_s: window_s(told),
         curves: curves(outcome),
         times_head: Latencies::of(&outcome.latency).figures().map(|(name, _)| name).to_vec(),
         times: rows(outcome),
@@ -116,6 +117,13 @@ fn figures(plan: &Plan, outcome: &Outcome) -> Vec<(&'static str, String, bool)> 
         ("client's CPU a request", known(time_us(outcome.cpu_us_per_request())), false),
     ];
     first.into_iter().chain(planned).chain(drained).chain(last).collect()
+}
+
+/// Of an open loop with late answers.
+fn window_s(told: &Told<'_>) -> Option<f64> {
+    let open = told.outcome.open.as_ref();
+    let is_told = open.is_some_and(|open| is_drain_told(told.outcome, open));
+    is_told.then(|| planned_s(told.plan, told.outcome))
 }
 
 fn threshold(goal: &Goal) -> (String, String, bool) {

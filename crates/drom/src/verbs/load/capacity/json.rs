@@ -22,6 +22,7 @@ struct Document<'a> {
     closed_loop_rps: Option<f64>,
     outdated_tries: usize,
     failed_last_tries: usize,
+    full_tries: usize,
     duration_s: f64,
     interrupted: bool,
     /// For how long the server had answered nothing when it was stopped.
@@ -72,6 +73,7 @@ pub fn render(told: &Told<'_>) -> String {
         closed_loop_rps: found.closed_rps,
         outdated_tries: found.capacity.outdated,
         failed_last_tries: found.capacity.failed_last,
+        full_tries: found.capacity.full_tries,
         duration_s: found.took.as_secs_f64(),
         interrupted: found.interrupted,
         silent_s: found.silent.map(|silent| silent.as_secs_f64()),

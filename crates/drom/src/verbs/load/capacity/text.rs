@@ -2,7 +2,7 @@
 
 use drom_load::{
     Threshold,
-    capacity::{Ended, Verdict, Wall},
+    capacity::{Capacity, Ended, FULL_MIN, Verdict, Wall},
 };
 use drom_report::format::{self, number_of, percent_over, three};
 
@@ -17,6 +17,8 @@ use super::{
 /// Of a line of the table, and where reasons below it begin: under the state.
 const LINE_WIDTH: usize = 59;
 const REASONS_AT: usize = 21;
+/// Upper end over lower.
+const WIDE: f64 = 1.2;
 
 /// On a terminal of `width` columns what is too long goes on below itself.
 pub fn render(told: &Told<'_>, paint: Paint, width: Option<usize>) -> String {
@@ -216,6 +218,18 @@ fn none_held(told: &Told<'_>) -> Vec<String> {
     words
 }
 
+/// An interval that is wide for want of tries.
+fn too_few(capacity: Capacity) -> Option<String> {
+    let (lower, upper) = capacity.lower_rps.zip(capacity.upper_rps)?;
+    (capacity.full_tries < FULL_MIN && upper > WIDE * lower).then(|| {
+        format!(
+            "the time was enough for {} of the {FULL_MIN} tries of full length that tell it \
+             closely: give it more (--capacity-time)",
+            capacity.full_tries
+        )
+    })
+}
+
 fn notes(told: &Told<'_>) -> Vec<String> {
     let of = |is: &dyn Fn(&&Row) -> bool| told.rows.iter().filter(is).count();
     let mut notes = Vec::new();
@@ -237,6 +251,7 @@ fn notes(told: &Told<'_>) -> Vec<String> {
             capacity.failed_last
         ));
     }
+    notes.extend(too_few(capacity));
     let restless = of(&|row| !row.attempt.came_to_rest);
     if restless > 0 {
         notes.push(format!(
@@ -258,4 +273,25 @@ fn notes(told: &Told<'_>) -> Vec<String> {
         notes.push(format!("doubtful: in {doubtful} tries failed: {}", names.join(", ")));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_that_is_wide_for_want_of_tries_says_so() {
+        let capacity = |full_tries, upper| Capacity {
+            verdict: Verdict::Found,
+            rate_rps: Some(12.0),
+            lower_rps: Some(10.0),
+            upper_rps: Some(upper),
+            outdated: 0,
+            failed_last: 0,
+            full_tries,
+        };
+        let said = too_few(capacity(4, 19.0)).expect("four tries");
+        assert!(said.contains("4 of the 8 tries") && said.contains("--capacity-time"), "{said}");
+        assert_eq!((too_few(capacity(8, 19.0)), too_few(capacity(4, 11.0))), (None, None));
+    }
 }
