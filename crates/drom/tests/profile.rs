@@ -67,6 +67,43 @@ fn other_programs_read_it() {
     assert!(callgrind.contains("\ncfn=main::hot\n"), "{callgrind}");
 }
 
+/// The hot line of the script itself, and who called whom.
+#[test]
+fn the_page_has_a_flame_graph_and_the_source() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = script(folder.path(), HOT);
+    let out = folder.path().join("out.html");
+    let words = ["--format", "html", "-o", out.to_str().expect("text")];
+    let output = drom(&[&words[..], &[path.to_str().expect("text")]].concat());
+    assert_eq!((output.status.code(), said(&output.stderr)), (Some(0), String::new()));
+    let html = fs::read_to_string(&out).expect("written");
+    let (_, data) = html.split_once("id=\"flame-data\">").expect("data");
+    let (data, _) = data.split_once("</script>").expect("an end");
+    let flame: serde_json::Value = serde_json::from_str(data).expect("JSON");
+    let numbers: Vec<u64> =
+        flame["nodes"].as_array().expect("nodes").iter().filter_map(|n| n.as_u64()).collect();
+    let of = |name: &str| {
+        let names = flame["names"].as_array().expect("names");
+        let at = names.iter().position(|known| known[0] == name).expect(name) as u64;
+        let node = numbers.chunks(4).find(|node| node[1] == at).expect("a node");
+        (node[0], node[3])
+    };
+    let (main, outer, hot) = (of("main"), of("main::outer"), of("main::hot"));
+    assert_eq!((main.0, outer.0, hot.0), (0, 1, 2), "{flame}");
+    assert!(main.1 >= outer.1 && outer.1 >= hot.1 && hot.1 > 20, "{flame}");
+    assert!(html.contains("sub hot { my $sum = 0; $sum += $_ for 1 .. 1000; $sum }"), "{html}");
+    assert!(!html.contains("http://") && !html.contains("src="), "nothing from elsewhere");
+}
+
+#[test]
+fn the_tree_says_who_called_whom() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = script(folder.path(), HOT);
+    let tree = said(&drom(&["-T", path.to_str().expect("text")]).stderr);
+    let names: Vec<&str> = tree.lines().skip(2).filter_map(|line| line.get(22..)).collect();
+    assert_eq!(names[..3], ["main", "   main::outer", "      main::hot"], "{tree}");
+}
+
 #[test]
 fn a_script_keeps_its_output_and_status_and_its_hot_sub_is_named() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -5,6 +5,7 @@
 mod abi;
 mod callgrind;
 mod error;
+mod lines;
 mod memory;
 mod names;
 mod perl;
@@ -13,12 +14,15 @@ mod program;
 mod sampler;
 mod speedscope;
 pub mod text;
+mod tree;
 mod walk;
 mod watch;
 
 pub use callgrind::callgrind;
 pub use error::Error;
+pub use lines::{LineShare, Lines};
 pub use profile::Profile;
 pub use sampler::Sampler;
 pub use speedscope::speedscope;
+pub use tree::{Node, Tree};
 pub use watch::{Ended, Watch};

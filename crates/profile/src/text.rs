@@ -1,12 +1,20 @@
-//! A profile in words: the table of dprofpp, and folded stacks as flame graph tools take them.
+//! A profile in words: the table and the call tree of dprofpp, and folded stacks as flame graph
+//! tools take them.
 //! Pure.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use crate::profile::{Frame, Kind, Profile, Taken};
+use crate::{
+    profile::{Frame, Kind, Profile, Taken},
+    tree::Tree,
+};
 
 /// Rows of the table, unless more are asked for.
 pub const ROWS: usize = 15;
+/// Of the tree: a node with less than this part of the samples is left out.
+const TREE_SHARE: u64 = 200;
+/// Deeper ones are not indented more.
+const INDENT_MAX: usize = 60;
 
 /// `%Time ExclSec CumulS #Calls sec/call Csec/c  Name`: calls are not counted by sampling.
 #[must_use]
@@ -30,13 +38,42 @@ pub fn table(profile: &Profile, rows: usize) -> String {
     out
 }
 
-fn summary(taken: Taken) -> String {
-    let mut text = format!("{} samples in {:.2} s", taken.samples, taken.wall.as_secs_f64());
-    let besides = [(taken.missed, "missed"), (taken.torn, "torn"), (taken.idle, "idle")];
-    for (count, what) in besides.into_iter().filter(|(count, _)| *count > 0) {
-        put(&mut text, format_args!(", {count} {what}"));
+/// Who called whom: what a sub called stands below it, indented by three as dprofpp has it.
+#[must_use]
+pub fn tree(profile: &Profile) -> String {
+    let (all, each_s) = (profile.taken.samples, profile.taken.each_s());
+    let tree = Tree::of(profile);
+    let whole = tree.nodes.len();
+    let nodes = tree.without_small((all / TREE_SHARE).max(1)).nodes;
+    let mut out = format!("{}\n%Time CumulS ExclSec  Name\n", summary(profile.taken));
+    for node in &nodes {
+        let percent = 100.0 * node.total as f64 / all.max(1) as f64;
+        let (total_s, own_s) = (node.total as f64 * each_s, node.own as f64 * each_s);
+        let indent = 3 * node.depth.min(INDENT_MAX);
+        put(
+            &mut out,
+            format_args!("{percent:5.1} {total_s:6.3} {own_s:7.3}  {:indent$}{}\n", "", node.name),
+        );
     }
-    text
+    match whole - nodes.len() {
+        0 => out,
+        left => out + &format!("({left} with less than half a percent are left out)\n"),
+    }
+}
+
+fn summary(taken: Taken) -> String {
+    let text = format!("{} samples in {:.2} s", taken.samples, taken.wall.as_secs_f64());
+    let besides = besides(taken);
+    if besides.is_empty() { text } else { text + ", " + &besides }
+}
+
+/// What is to be known of the samples: `3 missed, 1 torn`; empty where all is well.
+#[must_use]
+pub fn besides(taken: Taken) -> String {
+    let besides = [(taken.missed, "missed"), (taken.torn, "torn"), (taken.idle, "idle")];
+    let besides = besides.into_iter().filter(|(count, _)| *count > 0);
+    let besides: Vec<String> = besides.map(|(count, what)| format!("{count} {what}")).collect();
+    besides.join(", ")
 }
 
 /// `main;main::outer;main::inner 12`, a line a stack; with lines where they are asked for.
@@ -90,6 +127,18 @@ mod tests {
         assert_eq!(table(&some(), ROWS), expected);
         assert_eq!(table(&some(), 1).lines().count(), 3);
         assert!(table(&Profile::default(), 1).starts_with("0 samples in 0.00 s\n"));
+    }
+
+    #[test]
+    fn the_tree_has_what_was_called_below_what_called_it() {
+        let expected = "4 samples in 2.00 s, 1 torn\n\
+                        %Time CumulS ExclSec  Name\n\
+                        100.0  2.000   0.500  main\n \
+                        75.0  1.500   1.500     A::b;c\n";
+        assert_eq!(tree(&some()), expected);
+        let mut much = some();
+        much.add([Frame { name: "x".into(), kind: Kind::Main, file: "".into(), line: 1 }], 1_000);
+        assert!(tree(&much).ends_with("(2 with less than half a percent are left out)\n"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod html;
 mod json;
 pub mod load_page;
 mod plots;
+pub mod profile_page;
 pub mod runs;
 mod svg;
 mod text;

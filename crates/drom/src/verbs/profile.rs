@@ -1,9 +1,11 @@
 //! `drom profile`: where a Perl program spends its time, seen from outside it.
 
+mod page;
+
 use std::{
-    fs,
+    env, fs,
     os::unix::process::ExitStatusExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitCode, ExitStatus},
     sync::atomic::Ordering::Relaxed,
     time::Duration,
@@ -38,7 +40,7 @@ pub struct Args {
     /// Looks a second, at random moments; up to 10000
     #[arg(long, default_value = "100", value_parser = rate, value_name = "HZ")]
     rate: f64,
-    /// What is written: the table, a line a stack, or a file for speedscope or KCachegrind
+    /// What is written: a table, a page with a flame graph, a line a stack, or another tool's file
     #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
     format: Format,
     /// Write it here; `-`, or no file: standard error for a script, standard output for --pid
@@ -47,11 +49,15 @@ pub struct Args {
     /// Rows of the table
     #[arg(short = 'O', long, default_value_t = text::ROWS, value_name = "N")]
     rows: usize,
+    /// As text: who called whom, in place of the table
+    #[arg(short = 'T', long)]
+    tree: bool,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Format {
     Text,
+    Html,
     Collapsed,
     Speedscope,
     Callgrind,
@@ -61,6 +67,7 @@ const AFTER_HELP: &str = "\
 Examples:
   drom profile script.pl --its --arguments          the script's own output and status pass through
   drom profile --pid 4711 -d 10s                    a program that runs already
+  drom profile --format html -o profile.html script.pl
   drom profile --format collapsed -o out.folded script.pl && flamegraph.pl out.folded > out.svg";
 
 /// A new perl needs a moment until it has an interpreter.
@@ -91,13 +98,14 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn attached(args: &Args, pid: i32) -> Result<ExitCode, Failure> {
     let stop = watch_interrupts();
+    let base = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
     let mut steps = 0..STARTS_MAX;
     let mut sampler = attach(pid, |error| {
         let begins = matches!(error, Error::NoInterpreter { .. });
         begins && steps.next().is_some() && !stop.load(Relaxed)
     })?;
     let ended = watch(args).run(&mut sampler, stop)?;
-    tell(args, sampler.profile())?;
+    tell(args, sampler.profile(), &base)?;
     Ok(if ended == Ended::Stopped { Exit::Interrupted } else { Exit::Done }.into())
 }
 
@@ -126,7 +134,7 @@ fn started(args: &Args) -> Result<ExitCode, Failure> {
         say::line(format!("drom profile: {error}"));
     }
     let status = wait(&mut child)?;
-    tell(args, &profile)?;
+    tell(args, &profile, &env::current_dir().unwrap_or_default())?;
     Ok(passed_on(status))
 }
 
@@ -157,9 +165,12 @@ fn passed_on(status: ExitStatus) -> ExitCode {
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
-fn tell(args: &Args, profile: &Profile) -> Result<(), Failure> {
+/// `base` is where the program's relative names begin.
+fn tell(args: &Args, profile: &Profile, base: &Path) -> Result<(), Failure> {
     let report = match args.format {
+        Format::Text if args.tree => text::tree(profile),
         Format::Text => text::table(profile, args.rows),
+        Format::Html => page::page(profile, &name(args), base),
         Format::Collapsed => text::collapsed(profile, false),
         Format::Speedscope => speedscope(profile, &name(args)),
         Format::Callgrind => callgrind(profile, &name(args)),
