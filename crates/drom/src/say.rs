@@ -58,11 +58,16 @@ pub fn has_utf8() -> bool {
 
 /// A result, on standard output. A reader that went away (`| head`) is no error.
 pub fn result(text: &str) -> io::Result<()> {
+    bytes(text.as_bytes())
+}
+
+/// The same of one that need not be text.
+pub fn bytes(bytes: &[u8]) -> io::Result<()> {
     if NO_STDOUT.load(Ordering::Relaxed) {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     }
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),
     }

@@ -65,6 +65,9 @@ fn other_programs_read_it() {
     let callgrind = written("callgrind");
     assert!(callgrind.contains(&format!("\nfl={path}\nfn=main::hot\n1 ")), "{callgrind}");
     assert!(callgrind.contains("\ncfn=main::hot\n"), "{callgrind}");
+    let nowhere = drom(&["--format", "pprof", path]);
+    assert_eq!((nowhere.status.code(), said(&nowhere.stdout)), (Some(2), String::new()));
+    assert!(said(&nowhere.stderr).contains("-o FILE"), "{nowhere:?}");
 }
 
 /// The hot line of the script itself, and who called whom.

@@ -8,11 +8,11 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, ExitCode, ExitStatus},
     sync::atomic::Ordering::Relaxed,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use drom_observe::clock;
-use drom_profile::{Ended, Error, Profile, Sampler, Watch, callgrind, speedscope, text};
+use drom_profile::{Ended, Error, Profile, Sampler, Watch, callgrind, pprof, speedscope, text};
 
 use super::load::{duration, output::cannot_write, watch_interrupts};
 use crate::{
@@ -61,6 +61,7 @@ enum Format {
     Collapsed,
     Speedscope,
     Callgrind,
+    Pprof,
 }
 
 const AFTER_HELP: &str = "\
@@ -86,14 +87,21 @@ impl From<Error> for Failure {
 }
 
 pub fn run(args: &Args) -> ExitCode {
-    let done = match args.pid {
+    let done = usable(args).and_then(|()| match args.pid {
         Some(pid) => attached(args, pid),
         None => started(args),
-    };
+    });
     done.unwrap_or_else(|failure| {
         say::line(format!("drom profile: {}", failure.message));
         failure.exit.into()
     })
+}
+
+/// Before anything is started.
+fn usable(args: &Args) -> Result<(), Failure> {
+    let is_for_people = args.output.is_none() && matches!(args.format, Format::Pprof);
+    let message = "--format pprof is no text: -o FILE says where it goes".to_owned();
+    if is_for_people { Err(Failure { message, exit: Exit::Usage }) } else { Ok(()) }
 }
 
 fn attached(args: &Args, pid: i32) -> Result<ExitCode, Failure> {
@@ -168,12 +176,13 @@ fn passed_on(status: ExitStatus) -> ExitCode {
 /// `base` is where the program's relative names begin.
 fn tell(args: &Args, profile: &Profile, base: &Path) -> Result<(), Failure> {
     let report = match args.format {
-        Format::Text if args.tree => text::tree(profile),
-        Format::Text => text::table(profile, args.rows),
-        Format::Html => page::page(profile, &name(args), base),
-        Format::Collapsed => text::collapsed(profile, false),
-        Format::Speedscope => speedscope(profile, &name(args)),
-        Format::Callgrind => callgrind(profile, &name(args)),
+        Format::Text if args.tree => text::tree(profile).into_bytes(),
+        Format::Text => text::table(profile, args.rows).into_bytes(),
+        Format::Html => page::page(profile, &name(args), base).into_bytes(),
+        Format::Collapsed => text::collapsed(profile, false).into_bytes(),
+        Format::Speedscope => speedscope(profile, &name(args)).into_bytes(),
+        Format::Callgrind => callgrind(profile, &name(args)).into_bytes(),
+        Format::Pprof => pprof(profile, &name(args), SystemTime::now()),
     };
     let failed = |message| Failure { message, exit: Exit::Failed };
     match &args.output {
@@ -181,11 +190,12 @@ fn tell(args: &Args, profile: &Profile, base: &Path) -> Result<(), Failure> {
             fs::write(path, report).map_err(|error| failed(cannot_write(path, &error)))
         }
         None if args.pid.is_none() => {
-            say::part(report);
+            say::part(String::from_utf8_lossy(&report));
             Ok(())
         }
-        _ => say::result(&report)
-            .map_err(|error| failed(format!("cannot print the result: {error}"))),
+        _ => {
+            say::bytes(&report).map_err(|error| failed(format!("cannot print the result: {error}")))
+        }
     }
 }
 
