@@ -98,6 +98,29 @@ fn the_page_has_a_flame_graph_and_the_source() {
     assert!(!html.contains("http://") && !html.contains("src="), "nothing from elsewhere");
 }
 
+/// Of a program that works for a second and waits for one.
+#[test]
+fn waiting_takes_wall_clock_time_and_no_cpu_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "use Time::HiRes qw(time sleep); sub rest { sleep 0.02 }
+                sub work { my $until = time + 0.02; 1 while time < $until }
+                for (1 .. 40) { work(); rest() }";
+    let path = script(folder.path(), text);
+    let shares = |clock: &str| {
+        let words = ["--clock", clock, "--rate", "500", "--format", "collapsed"];
+        let folded = said(&drom(&[&words[..], &[path.to_str().expect("text")]].concat()).stderr);
+        let of = |name: &str| -> f64 {
+            let lines = folded.lines().filter(|line| line.contains(name));
+            lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        };
+        (of("main::rest"), of("main::work"))
+    };
+    let (rest, work) = shares("wall");
+    assert!(rest > 0.5 * work && work > 50.0, "{rest} {work}");
+    let (rest, work) = shares("cpu");
+    assert!(rest < 0.1 * work && work > 50.0, "{rest} {work}");
+}
+
 #[test]
 fn the_tree_says_who_called_whom() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -8,6 +8,7 @@ mod machine;
 pub mod machine_load;
 pub mod network;
 mod process;
+mod process_cpu;
 mod sockets;
 pub mod thread_cpu;
 
@@ -15,3 +16,4 @@ pub use cores::{allowed_cores, core_count, free_cores, pin_current_thread};
 pub use counters::Counters;
 pub use machine::{Fact, machine_record};
 pub use process::{Memory, Process, Stat, all_processes, memory, self_cpu_s, tree};
+pub use process_cpu::{RunState, process_cpu};

@@ -6,7 +6,7 @@ mod hot;
 
 use std::time::{Duration, Instant};
 
-use drom_profile::Sampler;
+use drom_profile::{Clock, Sampler};
 
 fn main() {
     let mut words = std::env::args().skip(1);
@@ -15,7 +15,7 @@ fn main() {
     let stops = words.next().is_some_and(|word| word == "stopped");
     let target = hot::start(&depth);
     let began = Instant::now();
-    let mut sampler = Sampler::attach(target.pid()).expect("a perl");
+    let mut sampler = Sampler::attach(target.pid(), Clock::Wall).expect("a perl");
     sampler.sample().expect("it lives");
     let attached = began.elapsed();
     let mut took: Vec<Duration> = (0..looks)

@@ -23,7 +23,7 @@ pub use callgrind::callgrind;
 pub use error::Error;
 pub use lines::{LineShare, Lines};
 pub use pprof::pprof;
-pub use profile::Profile;
+pub use profile::{Clock, Profile};
 pub use sampler::Sampler;
 pub use speedscope::speedscope;
 pub use tree::{Node, Tree};

@@ -1,6 +1,6 @@
 //! A profile as pprof reads it: gzipped protocol buffers of the schema `profile.proto`
 //! (<https://github.com/google/pprof/blob/main/proto/profile.proto>), its fields by their numbers
-//! there. Each stack has its samples and their wall-clock nanoseconds. Pure.
+//! there. Each stack has its samples and their nanoseconds. Pure.
 
 use std::{
     collections::HashMap,
@@ -11,7 +11,7 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 use prost::Message;
 
-use crate::profile::{Frame, Profile};
+use crate::profile::{Clock, Frame, Profile};
 
 #[derive(Clone, PartialEq, Message)]
 struct File {
@@ -119,9 +119,13 @@ impl<'p> Writer<'p> {
             let value = vec![count as i64, (count as f64 * each_ns).round() as i64];
             self.file.sample.push(Sample { location_id, value });
         }
-        let wall = self.value_type("wall", "nanoseconds");
-        self.file.sample_type = vec![self.value_type("samples", "count"), wall.clone()];
-        self.file.period_type = Some(wall);
+        let clock = match profile.taken.clock() {
+            Clock::Wall => "wall",
+            Clock::Cpu => "cpu",
+        };
+        let time = self.value_type(clock, "nanoseconds");
+        self.file.sample_type = vec![self.value_type("samples", "count"), time.clone()];
+        self.file.period_type = Some(time);
         self.file.period = each_ns.round() as i64;
         let began = ended.checked_sub(profile.taken.wall).unwrap_or(UNIX_EPOCH);
         self.file.time_nanos = nanoseconds(began.duration_since(UNIX_EPOCH).unwrap_or_default());

@@ -45,6 +45,18 @@ pub struct Taken {
     pub torn: u64,
     /// The process was not at work; not counted among the samples of CPU time.
     pub idle: u64,
+    /// What the process used meanwhile, where samples are of CPU time.
+    pub cpu: Option<Duration>,
+}
+
+/// The time that samples stand for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// All that passes, also while the process waits.
+    #[default]
+    Wall,
+    /// What a CPU spends on it.
+    Cpu,
 }
 
 impl Kind {
@@ -59,7 +71,12 @@ impl Taken {
     /// Seconds that each sample stands for.
     #[must_use]
     pub fn each_s(&self) -> f64 {
-        self.wall.as_secs_f64() / self.samples.max(1) as f64
+        self.cpu.unwrap_or(self.wall).as_secs_f64() / self.samples.max(1) as f64
+    }
+
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        if self.cpu.is_some() { Clock::Cpu } else { Clock::Wall }
     }
 }
 
@@ -91,6 +108,10 @@ impl Profile {
         taken.missed += more.missed;
         taken.torn += more.torn;
         taken.idle += more.idle;
+        taken.cpu = match (taken.cpu, more.cpu) {
+            (Some(cpu), Some(more)) => Some(cpu + more),
+            (cpu, more) => cpu.or(more),
+        };
     }
 
     /// In the order in which their frames were first seen.

@@ -1,19 +1,22 @@
 //! Looks at a process and says what it sees by name: a [`Sampler`] is one process's, and so is its
 //! profile. When to look is the caller's business.
 
-use std::{collections::HashMap, io};
+use std::{collections::HashMap, io, time::Duration};
+
+use drom_observe::{RunState, process_cpu};
 
 use crate::{
     error::Error,
     memory::{Memory, Remote},
     names::{Names, cv_of},
     perl::{Perl, boundary, gone},
-    profile::{Frame, Kind, Profile},
+    profile::{Clock, Frame, Kind, Profile},
     walk::{self, Look, Walker},
 };
 
 pub struct Sampler {
     memory: Remote,
+    cpu: Option<Cpu>,
     perl: Perl,
     walker: Walker,
     names: Names,
@@ -27,12 +30,28 @@ pub struct Sampler {
     stack: Vec<u32>,
 }
 
+/// Where samples are of CPU time.
+struct Cpu {
+    run_state: RunState,
+    /// What the process had used before.
+    before: Duration,
+}
+
+impl Cpu {
+    fn of(pid: i32) -> Result<Self, Error> {
+        let before = process_cpu(pid).ok_or(Error::NoProcess { pid })?;
+        let run_state = RunState::of(pid).map_err(|_| Error::NoProcess { pid })?;
+        Ok(Self { run_state, before })
+    }
+}
+
 impl Sampler {
     /// # Errors
     /// Why the process cannot be looked into.
-    pub fn attach(pid: i32) -> Result<Self, Error> {
+    pub fn attach(pid: i32, clock: Clock) -> Result<Self, Error> {
         Ok(Self {
             memory: Remote { pid },
+            cpu: if clock == Clock::Cpu { Some(Cpu::of(pid)?) } else { None },
             perl: Perl::attach(pid)?,
             walker: Walker::default(),
             names: Names::default(),
@@ -45,15 +64,28 @@ impl Sampler {
         })
     }
 
-    /// Takes a sample.
+    /// Takes a sample; of CPU time only if the process has work to do.
     ///
     /// # Errors
     /// That the process is gone.
     pub fn sample(&mut self) -> Result<(), Error> {
+        if self.is_idle()? {
+            self.profile.taken.idle += 1;
+            return Ok(());
+        }
         self.look().map_err(|source| gone(self.memory.pid, source))?;
         self.profile.count(&self.stack, 1);
         self.profile.taken.torn += u64::from(self.look.is_torn);
         Ok(())
+    }
+
+    /// Only where that makes a difference.
+    fn is_idle(&mut self) -> Result<bool, Error> {
+        let Some(cpu) = &self.cpu else { return Ok(false) };
+        let ended = || Error::Ended { pid: self.memory.pid };
+        let now = process_cpu(self.memory.pid).ok_or_else(ended)?;
+        self.profile.taken.cpu = Some(now.saturating_sub(cpu.before));
+        cpu.run_state.is_running().map(|is_running| !is_running).map_err(|_| ended())
     }
 
     /// What was seen so far.

@@ -62,7 +62,14 @@ pub fn tree(profile: &Profile) -> String {
 }
 
 fn summary(taken: Taken) -> String {
-    let text = format!("{} samples in {:.2} s", taken.samples, taken.wall.as_secs_f64());
+    let wall_s = taken.wall.as_secs_f64();
+    let text = match taken.cpu {
+        None => format!("{} samples in {wall_s:.2} s", taken.samples),
+        Some(cpu) => {
+            let cpu_s = cpu.as_secs_f64();
+            format!("{} samples of {cpu_s:.2} s of CPU time in {wall_s:.2} s", taken.samples)
+        }
+    };
     let besides = besides(taken);
     if besides.is_empty() { text } else { text + ", " + &besides }
 }

@@ -5,7 +5,7 @@
 #[path = "support/hot.rs"]
 mod hot;
 
-use drom_profile::Sampler;
+use drom_profile::{Clock, Sampler};
 
 const LOOKS: u64 = 3_000;
 /// One in so many may not.
@@ -14,7 +14,7 @@ const WRONG_PART: u64 = 100;
 #[test]
 fn stacks_that_move_are_stacks_that_can_be() {
     let target = hot::start("60");
-    let mut sampler = Sampler::attach(target.pid()).expect("a perl");
+    let mut sampler = Sampler::attach(target.pid(), Clock::Wall).expect("a perl");
     (0..LOOKS).for_each(|_| sampler.sample().expect("it lives"));
     let profile = sampler.into_profile();
     let (depth, wrong) = hot::judge(&profile);
@@ -26,7 +26,7 @@ fn stacks_that_move_are_stacks_that_can_be() {
 #[test]
 fn stacks_that_stand_still_are_right() {
     let target = hot::start("60");
-    let mut sampler = Sampler::attach(target.pid()).expect("a perl");
+    let mut sampler = Sampler::attach(target.pid(), Clock::Wall).expect("a perl");
     for _ in 0..200 {
         target.stop();
         sampler.sample().expect("it lives");

@@ -6,7 +6,7 @@ use std::{
 };
 
 use drom_profile::{
-    Sampler,
+    Clock, Sampler,
     profile::{Frame, Kind},
 };
 
@@ -76,7 +76,7 @@ fn stacks_are_what_caller_says() {
     for scene in scenes.split_whitespace() {
         let (play, mut said) = perl(&[scene]);
         let expected = expected(&mut said);
-        let mut sampler = Sampler::attach(play.0.id() as i32).expect("a perl");
+        let mut sampler = Sampler::attach(play.0.id() as i32, Clock::Wall).expect("a perl");
         for _ in 0..SAMPLES {
             sampler.sample().expect("it lives");
         }

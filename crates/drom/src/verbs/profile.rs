@@ -40,6 +40,9 @@ pub struct Args {
     /// Looks a second, at random moments; up to 10000
     #[arg(long, default_value = "100", value_parser = rate, value_name = "HZ")]
     rate: f64,
+    /// The time that samples are of: all that passes, or what a CPU spends on the program
+    #[arg(long, value_enum, default_value = "wall", value_name = "CLOCK")]
+    clock: Clock,
     /// What is written: a table, a page with a flame graph, a line a stack, or another tool's file
     #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
     format: Format,
@@ -52,6 +55,12 @@ pub struct Args {
     /// As text: who called whom, in place of the table
     #[arg(short = 'T', long)]
     tree: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Clock {
+    Wall,
+    Cpu,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -108,7 +117,7 @@ fn attached(args: &Args, pid: i32) -> Result<ExitCode, Failure> {
     let stop = watch_interrupts();
     let base = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
     let mut steps = 0..STARTS_MAX;
-    let mut sampler = attach(pid, |error| {
+    let mut sampler = attach(pid, args.clock, |error| {
         let begins = matches!(error, Error::NoInterpreter { .. });
         begins && steps.next().is_some() && !stop.load(Relaxed)
     })?;
@@ -126,7 +135,7 @@ fn started(args: &Args) -> Result<ExitCode, Failure> {
     })?;
     let pid = i32::try_from(child.id()).expect("a process number");
     let mut over = false;
-    let attached = attach(pid, |error| {
+    let attached = attach(pid, args.clock, |error| {
         over = !matches!(child.try_wait(), Ok(None));
         !over && matches!(error, Error::NoInterpreter { .. } | Error::NoPerl { .. })
     });
@@ -147,9 +156,13 @@ fn started(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 /// As soon as there is an interpreter, while whoever asks has hope in spite of the error.
-fn attach(pid: i32, mut hope: impl FnMut(&Error) -> bool) -> Result<Sampler, Error> {
+fn attach(pid: i32, clock: Clock, mut hope: impl FnMut(&Error) -> bool) -> Result<Sampler, Error> {
+    let of = match clock {
+        Clock::Wall => drom_profile::Clock::Wall,
+        Clock::Cpu => drom_profile::Clock::Cpu,
+    };
     loop {
-        match Sampler::attach(pid) {
+        match Sampler::attach(pid, of) {
             Err(error) if hope(&error) => clock::sleep(START_STEP),
             attached => return attached,
         }

@@ -36,7 +36,9 @@ pub fn page(profile: &Profile, name: &str, base: &Path) -> String {
         subtitle: vec![
             format!("{} samples", taken.samples),
             time(taken.wall.as_secs_f64()),
-            "wall clock".to_owned(),
+            taken.cpu.map_or("wall clock".to_owned(), |cpu| {
+                format!("{} of CPU time, which the samples are of", time(cpu.as_secs_f64()))
+            }),
         ],
         notices: notices(taken),
         samples: taken.samples,
@@ -57,7 +59,7 @@ pub fn page(profile: &Profile, name: &str, base: &Path) -> String {
 }
 
 fn notices(taken: Taken) -> Vec<String> {
-    let besides = text::besides(taken);
+    let besides = text::besides(Taken { idle: 0, ..taken });
     let told = format!(
         "Of the looks: {besides}. A torn one saw a stack that moved while it was read, and may be \
          a call off; a missed one came too late."
