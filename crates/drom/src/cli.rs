@@ -40,20 +40,29 @@ pub fn parse() -> Verb {
 /// All verbs with all flags. `-h` and `--help` are the same: a line or two a flag; `drom help VERB`
 /// has the rest.
 pub fn tree() -> clap::Command {
-    short_help(Command::command().mut_subcommands(short_help))
+    short_help(Command::command())
 }
 
 fn short_help(command: clap::Command) -> clap::Command {
+    let own = command.get_name().to_owned();
+    let command = command.mut_subcommands(|below| match own.as_str() {
+        "drom" => short_help(below),
+        _ => with_help(below, "Print help".to_owned()),
+    });
     // The old tools read their own.
     if command.is_disable_help_flag_set() {
         return command;
     }
-    let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
     let more = match command.get_name() {
         "drom" => "Print help; drom help VERB tells more of a verb".to_owned(),
         verb => format!("Print help; drom help {verb} tells more of each flag"),
     };
-    command.disable_help_flag(true).next_help_heading(None).arg(help.help(more))
+    with_help(command, more)
+}
+
+fn with_help(command: clap::Command, words: String) -> clap::Command {
+    let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help(words);
+    command.disable_help_flag(true).next_help_heading(None).arg(help)
 }
 
 #[cfg(test)]
@@ -67,7 +76,10 @@ mod tests {
 
     #[test]
     fn every_flag_says_what_it_is_in_a_line_or_two() {
-        for verb in tree().get_subcommands() {
+        let tree = tree();
+        let mut verbs: Vec<_> = tree.get_subcommands().collect();
+        while let Some(verb) = verbs.pop() {
+            verbs.extend(verb.get_subcommands());
             for arg in verb.get_arguments() {
                 let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
                 let (verb, name) = (verb.get_name(), arg.get_id());

@@ -89,7 +89,7 @@ pub const EXITS: [Entry; 12] = [
             ("check", "wrong flags or scenario"),
             ("compare", "wrong flags or plan"),
             ("record", "wrong flags, or a file that is none of its kind"),
-            ("profile", "wrong flags"),
+            ("profile", "wrong flags, or a file that is no profile"),
         ],
     },
     Entry {

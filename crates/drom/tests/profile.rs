@@ -121,6 +121,51 @@ fn waiting_takes_wall_clock_time_and_no_cpu_time() {
     assert!(rest < 0.1 * work && work > 50.0, "{rest} {work}");
 }
 
+/// Of two runs of the same script nothing is said to differ; of another one what does.
+#[test]
+fn profiles_are_kept_put_together_and_compared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kept = |name: &str, text: &str| {
+        let (path, out) = (script(folder.path(), text), folder.path().join(name));
+        let words = ["--rate", "400", "--format", "json", "-o", out.to_str().expect("text")];
+        assert_eq!(
+            drom(&[&words[..], &[path.to_str().expect("text")]].concat()).status.code(),
+            Some(0)
+        );
+        out.to_str().expect("text").to_owned()
+    };
+    let more = format!("sub new_one {{ 1 for 1 .. 3000 }}\n{HOT}")
+        .replace("outer() w", "(outer(), new_one()) w");
+    let (first, again, other) = (kept("a", HOT), kept("b", HOT), kept("c", &more));
+    let changes = |before: &str, after: &str| {
+        let output = drom(&["diff", "--json", before, after]);
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let changes = document["changes"].as_array().expect("changes").clone();
+        let shown = changes.into_iter().filter(|change| change["is_shown"] == true);
+        shown.map(|change| change["name"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(changes(&first, &again), [""; 0]);
+    let differ = changes(&first, &other);
+    assert!(differ.contains(&"main::new_one".into()) && differ.contains(&"main::hot".into()));
+    let text = said(&drom(&["diff", &first, &other]).stdout);
+    assert!(
+        text.lines().any(|line| line.ends_with("main::new_one") && !line.contains('~')),
+        "{text}"
+    );
+    let samples = |words: &[&str]| -> u64 {
+        let text = said(&drom(words).stdout);
+        text.split(' ').next().and_then(|first| first.parse().ok()).expect("samples")
+    };
+    let (one, two) = (samples(&["show", &first]), samples(&["show", &again]));
+    assert_eq!(samples(&["show", &first, &again]), one + two);
+    let wrong = drom(&["show", folder.path().join("hot.pl").to_str().expect("text")]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(
+        said(&wrong.stderr).contains("hot.pl is no profile: line 1 is no folded stack"),
+        "{wrong:?}"
+    );
+}
+
 #[test]
 fn the_tree_says_who_called_whom() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -4,6 +4,7 @@
 
 mod abi;
 mod callgrind;
+mod diff;
 mod error;
 mod lines;
 mod memory;
@@ -14,17 +15,20 @@ pub mod profile;
 mod program;
 mod sampler;
 mod speedscope;
+mod stored;
 pub mod text;
 mod tree;
 mod walk;
 mod watch;
 
 pub use callgrind::callgrind;
+pub use diff::{By, Change, Diff, Side, diff};
 pub use error::Error;
 pub use lines::{LineShare, Lines};
 pub use pprof::pprof;
 pub use profile::{Clock, Profile};
 pub use sampler::Sampler;
 pub use speedscope::speedscope;
+pub use stored::{NoProfile, json, read};
 pub use tree::{Node, Tree};
 pub use watch::{Ended, Watch};

@@ -3,6 +3,8 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 /// What runs, and where it is in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frame {
@@ -13,7 +15,8 @@ pub struct Frame {
     pub line: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     Main,
     Sub,
@@ -104,7 +107,7 @@ impl Profile {
             self.add(stack.iter().map(|number| other.frames[*number as usize].clone()), *count);
         }
         let (taken, more) = (&mut self.taken, other.taken);
-        taken.wall = taken.wall.max(more.wall);
+        taken.wall += more.wall;
         taken.missed += more.missed;
         taken.torn += more.torn;
         taken.idle += more.idle;
@@ -117,9 +120,19 @@ impl Profile {
     /// In the order in which their frames were first seen.
     pub fn stacks(&self) -> impl Iterator<Item = (Vec<&Frame>, u64)> {
         let named = |stack: &Vec<u32>| stack.iter().map(|n| &self.frames[*n as usize]).collect();
-        let mut stacks: Vec<(&Vec<u32>, u64)> = self.stacks.iter().map(|(s, n)| (s, *n)).collect();
+        self.numbered().into_iter().map(move |(stack, count)| (named(stack), count))
+    }
+
+    /// The same by the numbers of their frames.
+    pub(crate) fn numbered(&self) -> Vec<(&Vec<u32>, u64)> {
+        let mut stacks: Vec<_> = self.stacks.iter().map(|(stack, n)| (stack, *n)).collect();
         stacks.sort_unstable();
-        stacks.into_iter().map(move |(stack, count)| (named(stack), count))
+        stacks
+    }
+
+    /// By number.
+    pub(crate) fn frames(&self) -> &[Frame] {
+        &self.frames
     }
 
     /// By which a frame is counted here.
@@ -204,7 +217,7 @@ mod tests {
         (other.taken.missed, other.taken.wall) = (2, Duration::from_secs(3));
         both.merge(&other);
         assert_eq!((both.taken.samples, both.taken.missed), (12, 2));
-        assert_eq!(both.taken.wall, Duration::from_secs(3));
+        assert_eq!(both.taken.wall, Duration::from_secs(3), "of both together");
         assert_eq!((both.stacks().count(), both.shares()[0].exclusive), (3, 10));
     }
 }

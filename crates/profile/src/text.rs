@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use crate::{
+    diff::{By, Change, Diff, Side},
     profile::{Frame, Kind, Profile, Taken},
     tree::Tree,
 };
@@ -58,6 +59,44 @@ pub fn tree(profile: &Profile) -> String {
     match whole - nodes.len() {
         0 => out,
         left => out + &format!("({left} with less than half a percent are left out)\n"),
+    }
+}
+
+/// Which subs have another share; `~` where that may be chance.
+#[must_use]
+pub fn diff(diff: &Diff, by: By, rows: usize) -> String {
+    let Diff { before, after, changes } = diff;
+    let what = match by {
+        By::Exclusive => "own",
+        By::Inclusive => "with callees",
+    };
+    let side = |side: &Side| {
+        format!("{} samples, {:.2} s", side.samples, side.samples as f64 * side.each_s)
+    };
+    let mut out = format!("before: {}; after: {}\n", side(before), side(after));
+    out += &format!("Shares of the samples, {what}; changes in points, with a 95 % interval\n");
+    out += "before   after  change                    Name\n";
+    for change in changes.iter().take(rows) {
+        let share = |count: u64, side: &Side| 100.0 * count as f64 / side.samples.max(1) as f64;
+        let (first, second) = (share(change.before, before), share(change.after, after));
+        put(
+            &mut out,
+            format_args!("{first:5.1} % {second:5.1} %  {:<24}  {}\n", points(change), change.name),
+        );
+    }
+    let (more, shown) = (changes.len().saturating_sub(rows), |c: &&Change| c.is_shown);
+    if more > 0 {
+        let shown = changes.iter().skip(rows).filter(shown).count();
+        put(&mut out, format_args!("({more} more, of which {shown} differ beyond chance: -O)\n"));
+    }
+    out
+}
+
+fn points(change: &Change) -> String {
+    let Change { share, lower, upper, is_shown, .. } = change;
+    match is_shown {
+        true => format!("{:+.1} [{:+.1}, {:+.1}]", 100.0 * share, 100.0 * lower, 100.0 * upper),
+        false => "~".to_owned(),
     }
 }
 
@@ -146,6 +185,20 @@ mod tests {
         let mut much = some();
         much.add([Frame { name: "x".into(), kind: Kind::Main, file: "".into(), line: 1 }], 1_000);
         assert!(tree(&much).ends_with("(2 with less than half a percent are left out)\n"));
+    }
+
+    #[test]
+    fn changes_are_points_and_chance_is_a_tilde() {
+        let mut after = some();
+        after.add([Frame { name: "new".into(), kind: Kind::Sub, file: "".into(), line: 1 }], 96);
+        let text = diff(&crate::diff(&some(), &after, By::Exclusive), By::Exclusive, 2);
+        let expected = "before: 4 samples, 2.00 s; after: 100 samples, 2.00 s\n\
+            Shares of the samples, own; changes in points, with a 95 % interval\n\
+            before   after  change                    Name\n  \
+            0.0 %  96.0 %  +96.0 [+48.3, +100.0]     new\n \
+            75.0 %   3.0 %  -72.0 [-100.0, -24.8]     A::b;c\n\
+            (1 more, of which 0 differ beyond chance: -O)\n";
+        assert_eq!(text, expected);
     }
 
     #[test]

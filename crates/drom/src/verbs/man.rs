@@ -46,8 +46,10 @@ pub fn run(args: &Args) -> Exit {
 fn write(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let drom = whole();
-    for command in drom.get_subcommands().chain([&drom]) {
+    let mut commands = vec![&drom];
+    while let Some(command) = commands.pop() {
         fs::write(dir.join(format!("{}.1", name(command))), page(command))?;
+        commands.extend(command.get_subcommands());
     }
     Ok(())
 }

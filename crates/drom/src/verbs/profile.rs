@@ -1,24 +1,28 @@
 //! `drom profile`: where a Perl program spends its time, seen from outside it.
 
+mod form;
 mod page;
+mod stored;
 
 use std::{
     env, fs,
     os::unix::process::ExitStatusExt,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, ExitCode, ExitStatus},
     sync::atomic::Ordering::Relaxed,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use drom_observe::clock;
-use drom_profile::{Ended, Error, Profile, Sampler, Watch, callgrind, pprof, speedscope, text};
+use drom_profile::{Ended, Error, Profile, Sampler, Watch};
 
-use super::load::{duration, output::cannot_write, watch_interrupts};
+use super::load::{duration, watch_interrupts};
 use crate::{
     exit::{self, Exit},
     say,
 };
+use form::{Form, Watched};
+use stored::Stored;
 
 /// See where a Perl program spends its time, without changing it
 ///
@@ -26,7 +30,11 @@ use crate::{
 /// is not stopped. A program that is started here keeps its input, output and exit status.
 #[derive(clap::Args)]
 #[command(after_help = exit::help("profile", AFTER_HELP))]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(disable_help_subcommand = true, subcommand_help_heading = "Profiles that were kept")]
 pub struct Args {
+    #[command(subcommand)]
+    stored: Option<Stored>,
     /// A Perl script and its arguments; the perl is the one in PATH
     #[arg(value_name = "SCRIPT", required_unless_present = "pid", conflicts_with = "pid")]
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -43,18 +51,8 @@ pub struct Args {
     /// The time that samples are of: all that passes, or what a CPU spends on the program
     #[arg(long, value_enum, default_value = "wall", value_name = "CLOCK")]
     clock: Clock,
-    /// What is written: a table, a page with a flame graph, a line a stack, or another tool's file
-    #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
-    format: Format,
-    /// Write it here; `-`, or no file: standard error for a script, standard output for --pid
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Rows of the table
-    #[arg(short = 'O', long, default_value_t = text::ROWS, value_name = "N")]
-    rows: usize,
-    /// As text: who called whom, in place of the table
-    #[arg(short = 'T', long)]
-    tree: bool,
+    #[command(flatten)]
+    form: Form,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -63,21 +61,13 @@ enum Clock {
     Cpu,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Format {
-    Text,
-    Html,
-    Collapsed,
-    Speedscope,
-    Callgrind,
-    Pprof,
-}
-
 const AFTER_HELP: &str = "\
 Examples:
   drom profile script.pl --its --arguments          the script's own output and status pass through
   drom profile --pid 4711 -d 10s                    a program that runs already
   drom profile --format html -o profile.html script.pl
+  drom profile --format json -o before.json script.pl
+  drom profile diff before.json after.json          which subs have another share of the time
   drom profile --format collapsed -o out.folded script.pl && flamegraph.pl out.folded > out.svg";
 
 /// A new perl needs a moment until it has an interpreter.
@@ -96,21 +86,15 @@ impl From<Error> for Failure {
 }
 
 pub fn run(args: &Args) -> ExitCode {
-    let done = usable(args).and_then(|()| match args.pid {
-        Some(pid) => attached(args, pid),
-        None => started(args),
+    let done = args.form.usable().and_then(|()| match (&args.stored, args.pid) {
+        (Some(stored), _) => stored.run(),
+        (None, Some(pid)) => attached(args, pid),
+        (None, None) => started(args),
     });
     done.unwrap_or_else(|failure| {
         say::line(format!("drom profile: {}", failure.message));
         failure.exit.into()
     })
-}
-
-/// Before anything is started.
-fn usable(args: &Args) -> Result<(), Failure> {
-    let is_for_people = args.output.is_none() && matches!(args.format, Format::Pprof);
-    let message = "--format pprof is no text: -o FILE says where it goes".to_owned();
-    if is_for_people { Err(Failure { message, exit: Exit::Usage }) } else { Ok(()) }
 }
 
 fn attached(args: &Args, pid: i32) -> Result<ExitCode, Failure> {
@@ -186,30 +170,14 @@ fn passed_on(status: ExitStatus) -> ExitCode {
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
-/// `base` is where the program's relative names begin.
+/// A script has standard output for itself.
 fn tell(args: &Args, profile: &Profile, base: &Path) -> Result<(), Failure> {
-    let report = match args.format {
-        Format::Text if args.tree => text::tree(profile).into_bytes(),
-        Format::Text => text::table(profile, args.rows).into_bytes(),
-        Format::Html => page::page(profile, &name(args), base).into_bytes(),
-        Format::Collapsed => text::collapsed(profile, false).into_bytes(),
-        Format::Speedscope => speedscope(profile, &name(args)).into_bytes(),
-        Format::Callgrind => callgrind(profile, &name(args)).into_bytes(),
-        Format::Pprof => pprof(profile, &name(args), SystemTime::now()),
-    };
-    let failed = |message| Failure { message, exit: Exit::Failed };
-    match &args.output {
-        Some(path) if path.as_os_str() != "-" => {
-            fs::write(path, report).map_err(|error| failed(cannot_write(path, &error)))
-        }
-        None if args.pid.is_none() => {
-            say::part(String::from_utf8_lossy(&report));
-            Ok(())
-        }
-        _ => {
-            say::bytes(&report).map_err(|error| failed(format!("cannot print the result: {error}")))
-        }
+    let watched = Watched { name: &name(args), base };
+    if args.pid.is_none() && args.form.output.is_none() {
+        say::part(String::from_utf8_lossy(&args.form.render(profile, &watched)));
+        return Ok(());
     }
+    args.form.write(profile, &watched)
 }
 
 /// Of what was watched.
