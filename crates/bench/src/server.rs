@@ -190,7 +190,9 @@ impl Ground {
              client_body_temp_path {folder}/nginx-body;\nproxy_temp_path {folder}/nginx-proxy;\n\
              fastcgi_temp_path {folder}/nginx-fastcgi;\nuwsgi_temp_path {folder}/nginx-uwsgi;\n\
              scgi_temp_path {folder}/nginx-scgi;\n\
-             server {{ {listen} root {folder}/site; }}\n}}\n",
+             server {{ {listen} root {folder}/site;\n\
+             location /ids/ {{ alias {folder}/site/;\n\
+             add_header X-Request-Id $request_id; }} }}\n}}\n",
             user = identity("user www-data;\n"),
         );
         let file = self.write(&format!("nginx-{port}.conf"), &text)?;

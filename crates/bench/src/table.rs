@@ -261,6 +261,7 @@ fn races() -> Vec<Row> {
     let h2_flags = &["--http2", "--streams", "16", "--insecure"];
     let h2 = Race { way: Way::Http2, flags: h2_flags, peer: streams, ..SMALL };
     let h2_tls = Race { way: Way::Tls, ..h2 };
+    let h2_ids = Race { path: "/ids/hello.txt", ..h2 };
     let full = Race { handshakes: Some(HANDSHAKES), peer: Peer::H2loadOnce, ..tls };
     vec![
         race("load-cost-wrk-32", keep, "wrk", 32, NULL, Asked::AtLeast(1.1)),
@@ -299,6 +300,14 @@ fn races() -> Vec<Row> {
         ),
         race("load-cost-h2-8", "HTTP/2, 16 streams", "h2load", 8, h2, Asked::AtLeast(1.0)),
         race("load-cost-h2-tls-8", "HTTP/2 over TLS", "h2load", 8, h2_tls, Asked::AtLeast(1.0)),
+        race(
+            "load-cost-h2-ids-8",
+            "HTTP/2, each answer with an id of its own",
+            "h2load",
+            8,
+            h2_ids,
+            Asked::Nothing,
+        ),
         race(
             "load-cost-handshakes",
             "full TLS handshakes",

@@ -116,6 +116,9 @@ fn who_is_behind_is_told_and_who_is_slow_is_not() {
     assert_eq!(backlog(Script::limited(100.0), late), "warning");
     let before = &["--rate", "200", "--warmup", "1s", "-d", "2s"][..];
     assert_eq!(backlog(Script::limited(100.0), before), "warning");
+    // A tenth too much is no steep rise beside the second of waiting that the warm-up leaves.
+    let standing = &["--rate", "112", "--warmup", "4s", "-d", "3s"][..];
+    assert_eq!(backlog(Script::limited(100.0), standing), "warning");
     let slow = || {
         let delay = drom_testkit::Delay::Constant(Duration::from_millis(300));
         Script::always(drom_testkit::Turn::after(delay))

@@ -7,6 +7,7 @@
 //! `lane/streams.rs`.
 
 mod blocks;
+mod packed;
 
 use std::sync::Arc;
 

@@ -357,11 +357,12 @@ impl<'a, W: World> Lane<'a, W> {
             None => exchange.status < 400,
             Some(users) => users.answered(&exchange, self.now_ns),
         };
-        match self.open {
+        match &self.open {
             None => self.tally.answered(&exchange, is_good, self.now_ns),
-            Some(_) => {
+            Some(open) => {
                 self.tally.open.drained += u64::from(self.now_ns >= self.end_ns);
-                self.tally.answered_open(&exchange, is_good, self.now_ns);
+                let place_ns = open.place_ns(exchange.planned_ns);
+                self.tally.answered_open(&exchange, is_good, self.now_ns, place_ns);
             }
         }
         if !self.plan.keepalive {

@@ -25,6 +25,7 @@ mod plan;
 mod poll;
 mod request;
 mod rings;
+mod rise;
 mod run;
 mod scene;
 mod schedule;

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, iter::Peekable};
 
 use drom_stats::Latency;
 
-use crate::schedule::Schedule;
+use crate::{rise::Rise, schedule::Schedule};
 
 /// A generator later than this on one request in a hundred is part of what it measures.
 const LAG_P99_NS_MAX: u64 = 1_000_000;
@@ -30,6 +30,8 @@ pub struct OpenTally {
     /// Answers that came when the window was over, and bytes of answers.
     pub drained: u64,
     pub drained_bytes: u64,
+    /// Latencies over the window.
+    pub rise: Rise,
 }
 
 impl OpenTally {
@@ -52,6 +54,7 @@ impl OpenTally {
         self.lag.clear();
         (self.queued, self.burst_max, self.unsent, self.carried) = (0, 0, 0, 0);
         (self.drained, self.drained_bytes) = (0, 0);
+        self.rise = Rise::default();
     }
 
     pub fn merge(&mut self, other: &Self) {
@@ -63,6 +66,7 @@ impl OpenTally {
         self.carried += other.carried;
         self.drained += other.drained;
         self.drained_bytes += other.drained_bytes;
+        self.rise.merge(&other.rise);
     }
 }
 
@@ -116,6 +120,13 @@ impl Open {
 
     pub fn end_ns(&self) -> u64 {
         self.end_ns
+    }
+
+    /// How long after the opening of the window a request was planned, and how long it is; `None`
+    /// of those that were planned before.
+    pub fn place_ns(&self, planned_ns: u64) -> Option<(u64, u64)> {
+        let (opened_ns, _) = self.window;
+        Some((planned_ns.checked_sub(opened_ns)?, self.end_ns.checked_sub(opened_ns)?))
     }
 
     /// The warm-up is over.

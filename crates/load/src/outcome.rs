@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crate::timeline::{Interval, growth};
+use crate::timeline::Interval;
 
 /// Latencies in nanoseconds, 3 significant digits, 1 ns to 1 h; merged by addition.
 pub type Latency = drom_stats::Latency;
@@ -262,14 +262,11 @@ impl Outcome {
         rounds.map_or(self.rate_rps(), |done| ratio(done, self.duration.as_secs_f64()))
     }
 
-    /// Seconds that latency rose by in each second of the window, where it rose all the time.
+    /// Seconds that latency rose by in each second of the window of an open loop, where it rose all
+    /// the time. `is_steady`: its planned rate did not change.
     #[must_use]
-    pub fn growth(&self) -> Option<f64> {
-        let length = self.timeline.first()?.length;
-        let is_whole = |part: &&Interval| part.start < self.duration && part.length > length / 2;
-        let latencies = self.timeline.iter().filter(is_whole).map(Interval::latency);
-        let means = latencies.filter(|latency| latency.count() > 0).map(|l| l.mean_ns() / 1e9);
-        growth(&means.collect::<Vec<_>>(), length.as_secs_f64())
+    pub fn growth(&self, is_steady: bool) -> Option<f64> {
+        self.open.as_ref()?.rise.slope(self.duration.as_secs_f64(), is_steady)
     }
 
     #[must_use]

@@ -409,6 +409,14 @@ impl Pace {
         self.stages.iter().map(|stage| stage.duration).sum()
     }
 
+    /// The same rate from the beginning to the end.
+    #[must_use]
+    pub fn is_steady(&self) -> bool {
+        let rates = || self.stages.iter().flat_map(|stage| [stage.from_rps, stage.to_rps]);
+        let is_one = rates().zip(rates().skip(1)).all(|(rate, next)| rate.total_cmp(&next).is_eq());
+        is_one && !matches!(self.arrivals, Arrivals::Recorded(_))
+    }
+
     fn check(&self) -> Result<(), Error> {
         let good = |rps: f64| rps.is_finite() && rps >= 0.0;
         let bad = |stage: &Stage| !good(stage.from_rps) || !good(stage.to_rps);

@@ -70,12 +70,23 @@ impl Tally {
         self.times.latency.record_ns(service_ns);
     }
 
-    /// The same in an open loop: latency counts from the planned time.
+    /// The same in an open loop: latency counts from the planned time, which has a place in the
+    /// window ([`Open::place_ns`](crate::open::Open::place_ns)).
     #[inline]
-    pub fn answered_open(&mut self, exchange: &Exchange, is_good: bool, now_ns: u64) {
+    pub fn answered_open(
+        &mut self,
+        exchange: &Exchange,
+        is_good: bool,
+        now_ns: u64,
+        place_ns: Option<(u64, u64)>,
+    ) {
         let service_ns = self.served(exchange, is_good, now_ns);
         self.open.service.record_ns(service_ns);
-        self.times.latency.record_ns(now_ns.saturating_sub(exchange.planned_ns));
+        let latency_ns = now_ns.saturating_sub(exchange.planned_ns);
+        self.times.latency.record_ns(latency_ns);
+        if let Some((after_ns, window_ns)) = place_ns {
+            self.open.rise.record(after_ns, window_ns, latency_ns);
+        }
     }
 
     #[inline]

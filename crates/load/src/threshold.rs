@@ -72,6 +72,16 @@ impl Threshold {
         Judged { value, met }
     }
 
+    /// Something is below the limit, and less is better.
+    #[must_use]
+    pub fn is_upper(&self) -> bool {
+        match self.comparison {
+            Comparison::Less => self.limit > 0.0,
+            Comparison::LessOrEqual => self.limit >= 0.0,
+            Comparison::More | Comparison::MoreOrEqual => false,
+        }
+    }
+
     /// The limit, where it is one of a time.
     #[must_use]
     pub fn time(&self) -> Option<Duration> {

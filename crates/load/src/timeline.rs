@@ -215,49 +215,6 @@ impl Interval {
     }
 }
 
-/// Seconds by which latency rises a second when a queue grows; `means_s` are the mean latencies of
-/// times of equal length one after the other.
-///
-/// A server that gets a hundredth more than it can serve is later by 10 ms after each second, long
-/// before that breaks a limit of 250 ms: a short try has to look for it. With three means and more
-/// they must rise in every third, and evenly; a single stall does not. From two it takes a steeper
-/// rise.
-#[must_use]
-pub fn growth(means_s: &[f64], step_s: f64) -> Option<f64> {
-    let parts: Vec<f64> = thirds(means_s);
-    let rise = |from: f64, to: f64, parts: f64| {
-        (to - from) / (step_s * means_s.len() as f64) * parts / (parts - 1.0)
-    };
-    match parts[..] {
-        [first, second] => {
-            let slope = rise(first, second, 2.0);
-            (slope > 0.01 && second > 2.2 * first).then_some(slope)
-        }
-        [first, second, third] => {
-            let (early, late) = (second - first, third - second);
-            let is_even = early > 0.0 && late > early / 3.0 && late < early * 3.0;
-            let slope = rise(first, third, 3.0);
-            (slope > 0.005 && third > 2.5 * first && is_even).then_some(slope)
-        }
-        _ => None,
-    }
-}
-
-/// The means of the first, the second and the last third; of two the two.
-fn thirds(means: &[f64]) -> Vec<f64> {
-    let part = (means.len() / 3).max(1);
-    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
-    match means.len() {
-        0 | 1 => Vec::new(),
-        2 => means.to_vec(),
-        all => {
-            let middle = (all - part) / 2;
-            let from = [0, middle, all - part];
-            from.iter().map(|from| mean(&means[*from..from + part])).collect()
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -319,31 +276,5 @@ mod tests {
         assert_eq!(length, SLICE * seconds as u32);
         assert!(intervals.windows(2).all(|two| two[0].start + two[0].length == two[1].start));
         assert_eq!(intervals[0].latency().count(), 4);
-    }
-
-    #[test]
-    fn a_queue_that_grows_is_seen_before_it_breaks_the_limit() {
-        // One hundredth too much: 10 ms a second.
-        let slope = growth(&[0.006, 0.016, 0.026], 1.0).expect("it grows");
-        assert!((slope - 0.01).abs() < 1e-9, "{slope}");
-        let long: Vec<f64> = (0..15).map(|second| 0.001 + 0.008 * f64::from(second)).collect();
-        let slope = growth(&long, 1.0).expect("it grows");
-        assert!((slope - 0.008).abs() < 2e-3, "{slope}");
-        assert!(growth(&[0.010, 0.030], 1.0).is_some());
-    }
-
-    #[test]
-    fn what_only_moves_is_no_growth() {
-        for means in [
-            &[0.001, 0.001, 0.030][..],
-            &[0.030, 0.001, 0.001],
-            &[0.020, 0.024, 0.030],
-            &[0.0001, 0.0003, 0.0005],
-            &[0.010, 0.018],
-            &[0.5],
-            &[],
-        ] {
-            assert_eq!(growth(means, 1.0), None, "{means:?}");
-        }
     }
 }

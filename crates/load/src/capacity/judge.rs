@@ -64,7 +64,7 @@ pub struct Known {
 pub fn judge(outcome: &Outcome, conditions: &[Threshold], known: Known) -> Seen {
     let judged: Vec<Judged> = conditions.iter().map(|one| one.judge(outcome)).collect();
     let unsent_share = unsent_share(outcome);
-    let growth = outcome.growth();
+    let growth = outcome.growth(true);
     let service_p50 = service_p50(outcome);
     let fails = fails(outcome, conditions);
     let behind_share = behind_share(outcome, known.alone);

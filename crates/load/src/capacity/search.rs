@@ -140,7 +140,7 @@ pub const FULL_MIN: usize = 8;
 const FULL_HELD: usize = 3;
 /// Of the interval.
 const MASS: f64 = 0.95;
-/// By so much a queue may grow unseen: see `timeline::growth`.
+/// By so much a queue may grow unseen: see `rise.rs`.
 const UNSEEN_LN: f64 = 0.005;
 /// The first steps; the start is rarely far off.
 const FACTORS: [f64; 4] = [1.25, 1.5, 2.0, 4.0];

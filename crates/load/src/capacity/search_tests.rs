@@ -5,7 +5,7 @@ use drom_stats::Rng;
 use proptest::prelude::*;
 
 use super::*;
-use crate::timeline::growth;
+use crate::rise::Rise;
 
 const BUDGET: Duration = Duration::from_secs(58);
 
@@ -31,9 +31,10 @@ fn held(held: bool) -> Ended {
     if held { Ended::Held } else { Ended::Failed }
 }
 
-/// A queue with one server that is empty when a try begins.
+/// A queue that is empty when a try begins.
 struct Queue {
     rng: Rng,
+    workers: usize,
     /// Seconds for a request, or their mean.
     service_s: f64,
     has_random_service: bool,
@@ -46,28 +47,27 @@ impl Queue {
         -(1.0 - rng.unit()).ln()
     }
 
-    /// Lindley's recursion.
+    /// Who comes is served by the worker that is free first.
     fn tries(&mut self, Try { rate_rps, duration }: Try) -> bool {
-        let (mut at_s, mut wait_s, length_s) = (0.0, 0.0_f64, duration.as_secs_f64());
-        let mut latencies = Vec::new();
-        let mut seconds: Vec<(f64, f64)> = vec![(0.0, 0.0); (length_s.round() as usize).max(1)];
+        let (mut at_s, length_s) = (0.0, duration.as_secs_f64());
+        let mut free_s = vec![0.0_f64; self.workers];
+        let (mut latencies, mut rise) = (Vec::new(), Rise::default());
         while at_s < length_s {
             let service =
                 if self.has_random_service { Self::exponential(&mut self.rng) } else { 1.0 };
-            let latency_s = wait_s + service * self.service_s;
+            let first = (0..self.workers).min_by(|a, b| free_s[*a].total_cmp(&free_s[*b]));
+            let first = &mut free_s[first.expect("a worker")];
+            *first = first.max(at_s) + service * self.service_s;
+            let latency_s = *first - at_s;
             latencies.push(latency_s);
-            let last = seconds.len() - 1;
-            let second = &mut seconds[((at_s + latency_s) as usize).min(last)];
-            *second = (second.0 + latency_s, second.1 + 1.0);
+            let ns = [at_s, length_s, latency_s].map(|seconds| (seconds * 1e9) as u64);
+            rise.record(ns[0], ns[1], ns[2]);
             let gap = if self.has_random_arrivals { Self::exponential(&mut self.rng) } else { 1.0 };
             at_s += gap / rate_rps;
-            wait_s = (latency_s - gap / rate_rps).max(0.0);
         }
         latencies.sort_by(f64::total_cmp);
         let p99_s = latencies[(latencies.len() * 99 / 100).min(latencies.len() - 1)];
-        let means: Vec<f64> =
-            seconds.iter().filter(|(_, n)| *n > 0.0).map(|(sum, n)| sum / n).collect();
-        p99_s < self.limit_s && growth(&means, 1.0).is_none()
+        p99_s < self.limit_s && rise.slope(length_s, true).is_none()
     }
 }
 
@@ -132,7 +132,7 @@ fn score(truth_rps: f64, mut search: impl FnMut(u64) -> (Capacity, Vec<Tried>)) 
 
 fn queue(seed: u64, has_random_arrivals: bool, has_random_service: bool) -> Queue {
     let (rng, service_s, limit_s) = (Rng::new(seed), 1e-3, 0.05);
-    Queue { rng, service_s, has_random_service, has_random_arrivals, limit_s }
+    Queue { rng, workers: 1, service_s, has_random_service, has_random_arrivals, limit_s }
 }
 
 #[test]
@@ -144,6 +144,25 @@ fn a_hard_limit_is_found_within_2_percent() {
         });
         assert!(scores.error_most < 0.02, "{}", scores.error_most);
         assert!(scores.covered >= RUNS - 2, "{}", scores.covered);
+    }
+}
+
+/// Where an answer takes so long that a queue is short beside it, and the limit is far away.
+#[test]
+fn a_hard_limit_of_slow_workers_is_found_within_2_percent() {
+    for (workers, service_s, limit_s) in
+        [(1, 0.02, 0.1), (4, 0.02, 0.1), (4, 0.1, 0.5), (8, 0.1, 1.0), (1, 0.05, 1.0)]
+    {
+        let truth_rps = workers as f64 / service_s;
+        let try_min = Duration::from_secs_f64(10.0 * service_s);
+        let scores = score(truth_rps, |seed| {
+            let queue = queue(seed, false, false);
+            let mut queue = Queue { workers, service_s, limit_s, ..queue };
+            let bounds = Bounds { try_min, ..bounds(0.8 * truth_rps + seed as f64 / 10.0) };
+            run(bounds, |next, _| held(queue.tries(next)))
+        });
+        assert!(scores.error_most < 0.02, "{workers} x {service_s}: {}", scores.error_most);
+        assert!(scores.covered >= RUNS - 2, "{workers} x {service_s}: {}", scores.covered);
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use drom_scenario::Request;
 use loona_hpack::{Decoder, encoder::encode_integer_into};
 
+use super::packed::{Fields, Unpacker};
 use crate::fault::Fault;
 
 /// Size of either side's table unless one of them says otherwise, and what an entry costs in it
@@ -159,6 +160,7 @@ type Head = Option<(u16, Option<u64>)>;
 /// Reads the blocks of a connection's answers.
 pub struct Reader {
     decoder: Decoder<'static>,
+    unpacker: Unpacker,
     known: Vec<u8>,
     known_head: Head,
     /// How often it was read in a row, and after how often the table does not change any more.
@@ -174,6 +176,7 @@ impl Default for Reader {
         let decoder = Decoder::new();
         Self {
             decoder,
+            unpacker: Unpacker::default(),
             known: Vec::new(),
             known_head: None,
             times: 0,
@@ -206,6 +209,7 @@ impl Reader {
         let (mut status, mut length, mut is_bad) = (None, None, false);
         let (keeps, text) = (self.keeps, &mut self.text);
         text.clear();
+        let block = self.unpacker.unpack(block).ok_or(Fault::BadHeaderBlock)?;
         let decoded = self.decoder.decode_with_cb(block, |name, value| {
             if keeps {
                 [&*name, b": ", &*value, b"\r\n"].iter().for_each(|part| text.extend(*part));
@@ -234,44 +238,17 @@ impl Reader {
 /// How often a block must be read until reading it once more leaves the table as it is: at once
 /// when it puts nothing into it, else when the table holds nothing but what it has put there.
 fn settles_after(block: &[u8]) -> Option<usize> {
-    let (mut at, mut entries) = (0, 0);
-    while at < block.len() {
-        let (bits, has_text) = match block[at] {
-            0x80.. => (7, false),
-            0x40.. => (6, true),
+    let mut entries = 0;
+    for field in Fields::of(block) {
+        match field?.bits {
+            6 => entries += 1,
             // A change of the table's size.
-            0x20.. => return None,
-            _ => (4, true),
-        };
-        entries += usize::from(bits == 6);
-        let index = integer(block, &mut at, bits)?;
-        let texts = usize::from(has_text) + usize::from(has_text && index == 0);
-        for _ in 0..texts {
-            let length = integer(block, &mut at, 7)?;
-            at = at.checked_add(length)?;
+            5 => return None,
+            _ => {}
         }
     }
     let smallest = entries * ENTRY_BYTES;
     Some(if entries == 0 { 1 } else { TABLE_BYTES.div_ceil(smallest) + 1 })
-}
-
-/// The integer there; `at` goes on behind it.
-fn integer(block: &[u8], at: &mut usize, bits: u8) -> Option<usize> {
-    let mask = (1usize << bits) - 1;
-    let mut value = usize::from(*block.get(*at)?) & mask;
-    *at += 1;
-    if value < mask {
-        return Some(value);
-    }
-    for shift in (0..28).step_by(7) {
-        let byte = usize::from(*block.get(*at)?);
-        *at += 1;
-        value += (byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 fn digits(value: &[u8]) -> Option<u64> {

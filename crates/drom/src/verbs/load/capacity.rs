@@ -168,9 +168,12 @@ fn row(plan: &Plan, attempt: &Attempt, outcome: &Outcome) -> Row {
 
 fn condition(text: &str) -> Result<Threshold, String> {
     let threshold = Threshold::parse(text).map_err(|error| error.to_string())?;
-    match threshold.expression.starts_with("rate") {
-        true => Err("the rate is what is searched for; write what must hold at it".to_owned()),
-        false => Ok(threshold),
+    if threshold.expression.starts_with("rate") {
+        return Err("the rate is what is searched for; write what must hold at it".to_owned());
+    }
+    match threshold.is_upper() {
+        true => Ok(threshold),
+        false => Err("a rate holds while something is less than a limit: p99<50ms".to_owned()),
     }
 }
 
@@ -199,6 +202,10 @@ mod tests {
         assert!(condition("p99<50ms").is_ok() && condition("failed<0.1%").is_ok());
         let error = condition("rate>=2k").expect_err("what is searched for");
         assert!(error.contains("searched for"), "{error}");
+        for nonsense in ["p99>5ms", "p99<0ms", "failed>=1%"] {
+            assert!(condition(nonsense).expect_err(nonsense).contains("p99<50ms"));
+        }
+        assert!(condition("failed<=0").is_ok());
         assert!(condition("fialed<1%").expect_err("a typo").contains("did you mean"));
     }
 

@@ -164,7 +164,9 @@ fn words(told: &Told<'_>) -> Vec<String> {
         Verdict::NoneHeld => none_held(told),
         Verdict::Unknown if told.rows.is_empty() => vec!["not known: nothing was tried".to_owned()],
         Verdict::Unknown if told.found.broken.is_some() => {
-            vec!["not known: there was no server any more before a rate held".to_owned()]
+            let answered = told.rows.iter().any(|row| row.p50_us.is_some());
+            let what = if answered { "answered any more" } else { "answered a single request" };
+            vec![format!("not known: nobody {what} before a rate held")]
         }
         Verdict::Unknown => vec![
             "not known: the client was the limit in every try".to_owned(),
@@ -184,10 +186,13 @@ fn reason(told: &Told<'_>, wall: Wall) -> String {
         Wall::Client => "the client was the limit: more threads (-t) or another machine to load \
                          from may find more"
             .to_owned(),
-        Wall::Connections => format!(
-            "all {} were in use while the server was as quick as ever: more (-c) may find more",
-            who(told.asked.plan, told.asked.plan.connections),
-        ),
+        Wall::Connections => {
+            let all = match told.asked.plan.connections {
+                1 => "the only one was".to_owned(),
+                all => format!("all {} were", who(told.asked.plan, all)),
+            };
+            format!("{all} in use while the server was as quick as ever: more (-c) may find more")
+        }
         Wall::Bound => {
             "every try held at the highest rate that may be tried (--capacity-max)".to_owned()
         }
@@ -200,9 +205,12 @@ fn reason(told: &Told<'_>, wall: Wall) -> String {
 }
 
 fn none_held(told: &Told<'_>) -> Vec<String> {
-    let by_rate =
-        |a: &&Row, b: &&Row| a.attempt.tried.rate_rps.total_cmp(&b.attempt.tried.rate_rps);
-    let lowest = told.rows.iter().filter(|row| row.attempt.tried.ended != Ended::Held);
+    // Of several at the lowest rate the last that says most: one without an answer says little.
+    let by_rate = |a: &&Row, b: &&Row| {
+        let rates = a.attempt.tried.rate_rps.total_cmp(&b.attempt.tried.rate_rps);
+        rates.then(b.p99_us.is_some().cmp(&a.p99_us.is_some()))
+    };
+    let lowest = told.rows.iter().rev().filter(|row| row.attempt.tried.ended != Ended::Held);
     let Some(lowest) = lowest.min_by(by_rate) else { return Vec::new() };
     let rate = a_second(told, Some(lowest.attempt.tried.rate_rps));
     let any_more = if told.found.capacity.outdated > 0 { " any more" } else { "" };
