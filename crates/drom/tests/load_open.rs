@@ -127,6 +127,19 @@ fn who_is_behind_is_told_and_who_is_slow_is_not() {
     assert_eq!(backlog(slow(), &["--stages", "2s:10-200", "--warmup", "500ms"]), "ok");
 }
 
+/// Fifty connections are enough to keep such a server busy, and it had its queue before the window.
+#[test]
+fn a_server_that_was_saturated_by_the_warm_up_is_not_blamed_on_the_client() {
+    let server = Server::start(Script::limited(100.0)).expect("a server");
+    let url = format!("http://{}/", server.address());
+    let flags = ["-c", "50", "--rate", "300", "--warmup", "2s", "-d", "2s", "--json"];
+    let told = document(&drom(&[&[&*url][..], &flags].concat()));
+    assert_ne!(told["client"]["cause"], "connections", "{:#}", told["client"]);
+    let checks = told["checks"].as_array().expect("checks");
+    let backlog = checks.iter().find(|check| check["name"] == "backlog").expect("a check");
+    assert_eq!(backlog["state"], "warning", "{backlog:#}");
+}
+
 #[test]
 fn requests_and_a_rate_end_with_the_last_planned_one() {
     let (_server, url) = server();

@@ -15,7 +15,7 @@ use drom_observe::clock::{monotonic_ns, sleep};
 use crate::{
     connection::to_ns,
     error::Error,
-    outcome::Outcome,
+    outcome::{ErrorKind, Outcome},
     plan::{Pace, Plan, Stop},
     run::run,
     schedule::{Arrivals, Stage},
@@ -25,7 +25,7 @@ use crate::{
 mod judge;
 mod search;
 
-pub use judge::{Known, Seen, judge};
+pub use judge::{Seen, judge};
 pub use search::{Bounds, Capacity, Ended, FULL_MIN, Search, TRIES_MAX, Tried, Try, Verdict, Wall};
 
 /// What is searched for, and how. Where users ask, all rates are of their rounds.
@@ -72,6 +72,12 @@ pub struct Found {
 /// A queue that is left is seen by so many requests at once. A server that takes one after the
 /// other is not to be kept busy by those that look whether it is.
 const REST_CONNECTIONS: u32 = 8;
+/// A try has so many requests at least: what fewer show is chance.
+const TRY_REQUESTS: f64 = 10.0;
+/// So many are asked one after the other first, as long as they take less than this part of the
+/// time.
+const ALONE_LOOKS: usize = 9;
+const ALONE_PART: u32 = 50;
 /// A single one is waited for so many times as long as the quickest took, the first one for this
 /// part of the time.
 const PATIENCE_TIMES: u32 = 4;
@@ -114,12 +120,15 @@ pub fn find(
         asked,
         stop,
         at_rest: None,
-        known: Known::default(),
+        quickest: None,
         silent_ns: None,
+        alone: Duration::ZERO,
+        each: Duration::ZERO,
+        last_error: None,
         told_ns: began_ns,
         end_ns: began_ns.saturating_add(to_ns(asked.time)),
     };
-    server.look_once()?;
+    server.look_alone()?;
     server.at_rest = server.look()?;
     let closed_connections = server.closed_connections();
     let closed_rps = server.closed_loop(closed_connections)?;
@@ -130,7 +139,8 @@ pub fn find(
         min_rps: asked.min_rps,
         max_rps: asked.max_rps,
         budget: asked.time,
-        try_min: server.alone() * TRY_TIMES,
+        try_min: server.alone * TRY_TIMES,
+        try_requests: TRY_REQUESTS,
     });
     search.spend(server.lap());
     let broken = server.try_all(&mut search, tell).err();
@@ -149,9 +159,18 @@ struct Server<'a> {
     stop: &'a AtomicBool,
     /// What answers take when there is no load, in the median.
     at_rest: Option<Duration>,
-    known: Known,
+    /// The shortest median service time of the tries that held.
+    quickest: Option<Duration>,
     /// Since when not even a single request is answered; what looks for rest sees it.
     silent_ns: Option<u64>,
+    /// What an answer takes where there is no load, in the median of some; nothing where that is
+    /// not known.
+    alone: Duration,
+    /// What each of several requests at once adds to the time until all are answered, at most: of a
+    /// server that takes one after the other, or lets only so many pass.
+    each: Duration,
+    /// Why the last request of a look has failed.
+    last_error: Option<ErrorKind>,
     /// Until when the search has been told what was spent.
     told_ns: u64,
     /// When the time is over.
@@ -180,7 +199,8 @@ impl Server<'_> {
             if let Some(waited) = silent.filter(|silent| *silent >= self.patience()) {
                 let (address, rate_rps) =
                     (self.asked.plan.target.address.clone(), attempt.tried.rate_rps);
-                return Err(Error::Silent { address, rate_rps, waited });
+                let last = self.last_error.map_or("no answer in time", ErrorKind::in_words);
+                return Err(Error::Silent { address, rate_rps, waited, last });
             }
             number += 1;
         }
@@ -205,10 +225,10 @@ impl Server<'_> {
         if outcome.interrupted {
             return Ok(None);
         }
-        let seen = judge(&outcome, self.asked.conditions, self.known);
+        let seen = judge(&outcome, self.asked.conditions, self.quickest);
         let held = seen.ended == Ended::Held;
         if held {
-            self.known.quickest = self.known.quickest.into_iter().chain(seen.service_p50).min();
+            self.quickest = self.quickest.into_iter().chain(seen.service_p50).min();
             self.silent_ns = None;
         }
         // What held leaves no queue behind.
@@ -234,7 +254,8 @@ impl Server<'_> {
     /// As many as keep a server busy that the search can wait for afterwards, if it takes one
     /// request after the other.
     fn closed_connections(&self) -> u32 {
-        let waited_for = self.rest_max().as_secs_f64() / self.alone().as_secs_f64().max(1e-6);
+        let each = self.alone.max(self.each);
+        let waited_for = self.rest_max().as_secs_f64() / each.as_secs_f64().max(1e-6);
         let most = self.asked.plan.connections.min(CLOSED_CONNECTIONS);
         (waited_for as u32).clamp(1, most)
     }
@@ -306,18 +327,22 @@ impl Server<'_> {
 
     /// For an answer of a server that should be at rest.
     fn patience(&self) -> Duration {
-        self.asked.plan.timeout.min(self.rest_max().max(self.alone() * PATIENCE_TIMES))
+        self.asked.plan.timeout.min(self.rest_max().max(self.alone * PATIENCE_TIMES))
     }
 
-    /// What an answer takes where there is no load; nothing where that is not known.
-    fn alone(&self) -> Duration {
-        self.known.alone.unwrap_or_default()
-    }
-
-    /// The first one: how long an answer takes may be anything.
-    fn look_once(&mut self) -> Result<(), Error> {
-        let timeout = self.asked.plan.timeout.min(self.asked.time / FIRST_PART);
-        self.look_over(1, timeout).map(drop)
+    /// The first ones, one after the other: how long an answer takes may be anything.
+    fn look_alone(&mut self) -> Result<(), Error> {
+        let (began_ns, mut taken) = (monotonic_ns(), Vec::new());
+        while taken.len() < ALONE_LOOKS && since(began_ns) <= self.asked.time / ALONE_PART {
+            let timeout = self.asked.plan.timeout.min(self.asked.time / FIRST_PART);
+            match self.look_over(1, timeout)? {
+                Some(took) if !self.stop.load(Relaxed) => taken.push(took),
+                _ => break,
+            }
+        }
+        taken.sort_unstable();
+        self.alone = taken.get(taken.len() / 2).copied().unwrap_or_default();
+        Ok(())
     }
 
     /// The median of a few requests at once, each on its connection: who waits in a queue tells
@@ -325,7 +350,8 @@ impl Server<'_> {
     fn look(&mut self) -> Result<Option<Duration>, Error> {
         let patience = self.patience();
         // All of them are answered in time, if the server takes one after the other.
-        let in_time = patience.as_secs_f64() / (2.0 * self.alone().as_secs_f64()).max(1e-6);
+        let each = self.alone.max(self.each);
+        let in_time = patience.as_secs_f64() / (2.0 * each.as_secs_f64()).max(1e-6);
         let connections = self.asked.plan.connections.min(REST_CONNECTIONS);
         self.look_over((in_time as u32).clamp(1, connections), patience)
     }
@@ -338,10 +364,15 @@ impl Server<'_> {
         let warmup = Duration::ZERO;
         let plan = Plan { timeout, connections, warmup, ..self.asked.plan.clone() };
         let requests = Stop::Requests(u64::from(connections));
-        let latency = self.run_plan(plan, requests, None)?.latency;
+        let outcome = self.run_plan(plan, requests, None)?;
+        self.last_error = outcome.errors.keys().next().copied();
+        let latency = outcome.latency;
         let at = |quantile| Duration::from_nanos(latency.quantile_ns(quantile));
         let (least, p50) = ((latency.count() > 0).then(|| at(0.0)), at(0.5));
-        self.known.alone = self.known.alone.into_iter().chain(least).min();
+        // Once: later looks may find a queue.
+        if self.at_rest.is_none() && connections > 1 && latency.count() == u64::from(connections) {
+            self.each = (at(1.0) - at(0.0)) / (connections - 1);
+        }
         Ok(least.map(|_| p50))
     }
 

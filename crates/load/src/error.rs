@@ -24,9 +24,9 @@ pub enum Error {
     Handshake { address: Address, reason: String },
     #[error(
         "nothing answers at {address} any more since {rate_rps:.0} a second were tried, not even \
-         one request for {waited:.1?} (--timeout)"
+         one request for {waited:.1?}; the last one: {last}"
     )]
-    Silent { address: Address, rate_rps: f64, waited: Duration },
+    Silent { address: Address, rate_rps: f64, waited: Duration, last: &'static str },
     #[error("TLS cannot be set up: {reason}")]
     Tls { reason: String },
     #[error("{host:?} is no name that a certificate can have")]

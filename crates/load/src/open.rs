@@ -32,6 +32,9 @@ pub struct OpenTally {
     pub drained_bytes: u64,
     /// Latencies over the window.
     pub rise: Rise,
+    /// The fastest answer of the warm-up, from the write: the server may have a queue by the time
+    /// that the window opens.
+    pub warmup_fastest_ns: Option<u64>,
 }
 
 impl OpenTally {
@@ -48,6 +51,13 @@ impl OpenTally {
         self.lag.count() > 0 && self.lag.quantile_ns(0.99) > LAG_P99_NS_MAX
     }
 
+    /// What the fastest answer took from the write, one of the warm-up's too.
+    #[must_use]
+    pub fn fastest_ns(&self) -> u64 {
+        let fastest_ns = self.service.quantile_ns(0.0);
+        self.warmup_fastest_ns.map_or(fastest_ns, |before_ns| before_ns.min(fastest_ns))
+    }
+
     /// Empty again, the memory kept.
     pub fn clear(&mut self) {
         self.service.clear();
@@ -55,6 +65,7 @@ impl OpenTally {
         (self.queued, self.burst_max, self.unsent, self.carried) = (0, 0, 0, 0);
         (self.drained, self.drained_bytes) = (0, 0);
         self.rise = Rise::default();
+        self.warmup_fastest_ns = None;
     }
 
     pub fn merge(&mut self, other: &Self) {
@@ -67,6 +78,8 @@ impl OpenTally {
         self.drained += other.drained;
         self.drained_bytes += other.drained_bytes;
         self.rise.merge(&other.rise);
+        let fastest = [self.warmup_fastest_ns, other.warmup_fastest_ns];
+        self.warmup_fastest_ns = fastest.into_iter().flatten().min();
     }
 }
 

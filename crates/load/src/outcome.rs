@@ -263,10 +263,11 @@ impl Outcome {
     }
 
     /// Seconds that latency rose by in each second of the window of an open loop, where it rose all
-    /// the time. `is_steady`: its planned rate did not change.
+    /// the time. `is_steady`: its planned rate did not change. `chance`: how seldom it is to be
+    /// said of one that does not grow.
     #[must_use]
-    pub fn growth(&self, is_steady: bool) -> Option<f64> {
-        self.open.as_ref()?.rise.slope(self.duration.as_secs_f64(), is_steady)
+    pub fn growth(&self, is_steady: bool, chance: f64) -> Option<f64> {
+        self.open.as_ref()?.rise.slope(self.duration.as_secs_f64(), is_steady, chance)
     }
 
     #[must_use]

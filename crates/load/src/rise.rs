@@ -4,7 +4,11 @@
 //!
 //! A server that gets a hundredth more than it can serve is later by 10 ms after each second, long
 //! before that breaks a limit of 250 ms. What tells such a rise from one that only comes and goes:
-//! it is there in every third of the window, evenly, and far beyond what the latencies scatter by.
+//! it is there in every third of the window, evenly, and the steps from part to part are far more
+//! alike than chance makes them. Of steps, not of latencies: a queue that is not empty goes on from
+//! where it was, so that latencies near each other are alike, and their scatter tells nothing.
+
+use drom_stats::StudentT;
 
 const PARTS: usize = 12;
 const THIRD: usize = PARTS / 3;
@@ -12,8 +16,8 @@ const THIRD: usize = PARTS / 3;
 const SLOPE_MIN: f64 = 0.005;
 /// Each of the two steps between thirds is more than so much of the other one.
 const EVEN: f64 = 1.0 / 3.0;
-/// Standard errors of the difference of two means.
-const ERRORS: f64 = 4.0;
+/// Where there are few answers parts are put together.
+const PUT_TOGETHER: [usize; 3] = [1, 2, 3];
 /// Where the rate itself rises latency may rise without a queue: it takes so much more of it.
 const TIMES_WITH_RATE: f64 = 2.5;
 /// A third of fewer answers tells nothing.
@@ -24,12 +28,11 @@ pub struct Rise {
     parts: [Part; PARTS],
 }
 
-/// Latencies in seconds: their number, sum, and sum of squares.
+/// Latencies in seconds: their number and sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Part {
     count: f64,
     sum: f64,
-    squares: f64,
 }
 
 impl Rise {
@@ -41,7 +44,6 @@ impl Rise {
             let latency_s = latency_ns as f64 / 1e9;
             part.count += 1.0;
             part.sum += latency_s;
-            part.squares += latency_s * latency_s;
         }
     }
 
@@ -49,27 +51,55 @@ impl Rise {
         self.parts.iter_mut().zip(&other.parts).for_each(|(own, other)| own.merge(other));
     }
 
-    /// Seconds by which latency rises in a second of a window of this length, where it rises all
-    /// the time. `is_steady`: the planned rate does not change.
+    /// The mean latency of the third in which it was least, in seconds: what the server takes as
+    /// long as it keeps up.
     #[must_use]
-    pub fn slope(&self, window_s: f64, is_steady: bool) -> Option<f64> {
-        let thirds = [0, 1, 2].map(|third| {
+    pub fn quickest_third_s(&self) -> Option<f64> {
+        let thirds = self.whole(THIRD).filter(|third| third.count >= ANSWERS_MIN);
+        thirds.map(Part::mean).min_by(f64::total_cmp)
+    }
+
+    /// So many parts put together.
+    fn whole(&self, parts: usize) -> impl Iterator<Item = Part> {
+        self.parts.chunks(parts).map(|parts| {
             let mut whole = Part::default();
-            self.parts[third * THIRD..][..THIRD].iter().for_each(|part| whole.merge(part));
+            parts.iter().for_each(|part| whole.merge(part));
             whole
-        });
-        if thirds.iter().any(|third| third.count < ANSWERS_MIN) {
+        })
+    }
+
+    /// Seconds by which latency rises in a second of a window of this length, where it rises all
+    /// the time. `is_steady`: the planned rate does not change. `chance`: in so many windows steps
+    /// may be so much alike by chance alone.
+    #[must_use]
+    pub fn slope(&self, window_s: f64, is_steady: bool, chance: f64) -> Option<f64> {
+        if self.whole(THIRD).any(|third| third.count < ANSWERS_MIN) {
             return None;
         }
-        let [first, second, third] = thirds.map(Part::mean);
-        let (early, late) = (second - first, third - second);
+        let thirds: Vec<f64> = self.whole(THIRD).map(Part::mean).collect();
+        let (first, third) = (thirds[0], thirds[2]);
+        let (early, late) = (thirds[1] - first, third - thirds[1]);
         let is_even = early > 0.0 && late > EVEN * early && early > EVEN * late;
-        let error = (thirds[0].mean_variance() + thirds[2].mean_variance()).sqrt();
         // The middles of the outer thirds are two thirds of the window apart.
         let slope = (third - first) / (window_s * 2.0 / 3.0);
-        let is_much = third - first > ERRORS * error && slope > SLOPE_MIN;
         let is_own = is_steady || third > TIMES_WITH_RATE * first;
-        (is_even && is_much && is_own).then_some(slope)
+        let rises = is_even && slope > SLOPE_MIN && is_own && self.has_steps_alike(chance);
+        rises.then_some(slope)
+    }
+
+    /// The mean step from part to part is no chance: Student's t over the steps.
+    fn has_steps_alike(&self, chance: f64) -> bool {
+        let means = PUT_TOGETHER.into_iter().find_map(|together| {
+            let parts = self.whole(together);
+            parts.map(|part| (part.count > 0.0).then(|| part.mean())).collect::<Option<Vec<f64>>>()
+        });
+        let Some(means) = means else { return false };
+        let steps: Vec<f64> = means.windows(2).map(|two| two[1] - two[0]).collect();
+        let count = steps.len() as f64;
+        let mean = steps.iter().sum::<f64>() / count;
+        let squares: f64 = steps.iter().map(|step| (step - mean).powi(2)).sum();
+        let error = (squares / (count - 1.0) / count).sqrt();
+        mean > StudentT::new(count - 1.0).quantile(1.0 - chance) * error
     }
 }
 
@@ -77,17 +107,10 @@ impl Part {
     fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.sum += other.sum;
-        self.squares += other.squares;
     }
 
     fn mean(self) -> f64 {
         self.sum / self.count
-    }
-
-    /// Of the mean, if latencies did not depend on each other.
-    fn mean_variance(self) -> f64 {
-        let variance = self.squares / self.count - self.mean() * self.mean();
-        variance.max(0.0) / (self.count - 1.0)
     }
 }
 
@@ -107,7 +130,7 @@ mod tests {
             let latency_ns = (latency_s(at_ns as f64 / 1e9) * 1e9) as u64;
             rise.record(at_ns, 3 * SECOND, latency_ns);
         }
-        rise.slope(3.0, is_steady)
+        rise.slope(3.0, is_steady, 0.001)
     }
 
     #[test]
@@ -131,6 +154,45 @@ mod tests {
         assert_eq!(slope(2, |at_s| 0.1 * at_s, true), None, "six answers");
         assert_eq!(slope(100, |at_s| 0.5 + 0.02 * at_s, false), None, "the rate rises, too");
         assert!(slope(100, |at_s| 0.01 + 0.02 * at_s, false).is_some());
+    }
+
+    /// Servers with random service times at a part of their capacity, and above it.
+    fn queues_taken(workers: usize, load: f64, seconds: u64, two_modes: bool) -> u64 {
+        let mut taken = 0;
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let (mut free_s, mut rise) = (vec![0.0_f64; workers], Rise::default());
+            let (rate, window_ns) = (load * workers as f64 / 0.05, seconds * SECOND);
+            let mut at_s = 0.0;
+            while at_s < seconds as f64 {
+                let exponential = -(1.0 - rng.unit()).ln();
+                let service_s = match two_modes {
+                    false => 0.05 * exponential,
+                    true if rng.unit() < 0.1 => 0.4,
+                    true => 0.05 * 2.0 / 9.0,
+                };
+                let first = (0..workers).min_by(|a, b| free_s[*a].total_cmp(&free_s[*b]));
+                let first = &mut free_s[first.expect("a worker")];
+                *first = first.max(at_s) + service_s;
+                rise.record((at_s * 1e9) as u64, window_ns, ((*first - at_s) * 1e9) as u64);
+                at_s += -(1.0 - rng.unit()).ln() / rate;
+            }
+            taken += u64::from(rise.slope(seconds as f64, true, 0.001).is_some());
+        }
+        println!("{workers} workers at {load} for {seconds} s: {taken} of 200");
+        taken
+    }
+
+    #[test]
+    fn queues_that_come_and_go_are_seldom_taken_for_one_that_grows() {
+        for (workers, load) in [(1, 0.8), (1, 0.9), (4, 0.9), (16, 0.95)] {
+            for seconds in [3, 10, 30] {
+                assert!(queues_taken(workers, load, seconds, false) <= 10, "{workers} {load}");
+            }
+        }
+        assert!(queues_taken(1, 0.8, 10, true) <= 10);
+        assert!(queues_taken(16, 1.3, 10, false) > 150, "a third too much is seen");
+        assert!(queues_taken(4, 1.1, 30, false) > 100, "and a tenth, in time");
     }
 
     #[test]

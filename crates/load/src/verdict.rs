@@ -193,7 +193,7 @@ fn lacks_connections(outcome: &Outcome, open: &OpenTally) -> bool {
     if outcome.scene.is_some() {
         return waited >= QUEUED_SHARE && is_mostly_thinking(outcome, open);
     }
-    let (fastest_ns, typical_ns) = (open.service.quantile_ns(0.0), open.service.quantile_ns(0.5));
+    let (fastest_ns, typical_ns) = (open.fastest_ns(), open.service.quantile_ns(0.5));
     waited >= QUEUED_SHARE
         && typical_ns < SERVER_QUEUE_RATIO * fastest_ns
         && outcome.latency.quantile_ns(0.5) >= 2 * typical_ns
@@ -359,6 +359,10 @@ mod tests {
         assert_eq!(cause(&open(1_000, 1_100, 90)), Some(Cause::Connections));
         assert_eq!(cause(&open(1_000, 1_100, 40)), None, "few waited");
         assert_eq!(cause(&open(1_000, 9_000, 90)), None, "the server has a queue");
+        let mut queueing = open(9_000, 9_000, 90);
+        assert_eq!(cause(&queueing), Some(Cause::Connections));
+        queueing.open.iter_mut().for_each(|open| open.warmup_fastest_ns = Some(1_000_000));
+        assert_eq!(cause(&queueing), None, "and had it when the window opened");
         // Users who think for most of their rounds of 100 ms, however their answers differ.
         let rounds = crate::scene::Rounds { begun: 100, ..Default::default() };
         let scene = Some(crate::SceneTally { rounds, ..Default::default() });

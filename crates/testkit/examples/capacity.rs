@@ -8,7 +8,7 @@ use std::{sync::atomic::AtomicBool, time::Duration};
 
 use drom_load::{
     Pace, Plan, Stop, Target, Threshold,
-    capacity::{Asked, Ended, Known, find, judge},
+    capacity::{Asked, Ended, find, judge},
     run,
 };
 use drom_testkit::{Process, Script};
@@ -71,5 +71,5 @@ fn holds(plan: &Plan, conditions: &[Threshold], rate: f64) -> bool {
     let pace = Some(Pace::steady(rate, LENGTH));
     let plan = Plan { stop: Stop::After(LENGTH), pace, ..plan.clone() };
     let outcome = run(&plan, &AtomicBool::new(false), &mut |_| {}).expect("it answers");
-    judge(&outcome, conditions, Known::default()).ended == Ended::Held
+    judge(&outcome, conditions, None).ended == Ended::Held
 }

@@ -17,10 +17,13 @@ const UNSENT_SHARE_MAX: f64 = 0.01;
 /// Where no condition is about anything but times, so many may fail.
 const FAILED_SHARE_MAX: f64 = 0.01;
 /// And it is answered in time: so many answers may come after the try, and as many as are under way
-/// where each takes so many times what one takes without load.
-const DRAINED_SHARE_MAX: f64 = 0.03;
-const DRAINED_TIMES: f64 = 1.25;
+/// at the latency of its quickest third (Little's law), with so much of the scatter of two numbers
+/// of that size.
+const DRAINED_SHARE_MAX: f64 = 0.01;
 const DRAINED_FEW: f64 = 2.0;
+const DRAINED_SCATTER: f64 = 1.5;
+/// Tries are many: one in fifty may fail for a queue that only comes and goes.
+pub(super) const GROWTH_CHANCE: f64 = 0.02;
 /// A connection that was given so many requests and answered none is not served.
 const MUTE_REQUESTS: f64 = 3.0;
 /// A generator that was late, and makes so much of the latency, was the reason for it.
@@ -50,24 +53,15 @@ pub struct Seen {
     pub service_p50: Option<Duration>,
 }
 
-/// What is known of the server before a try.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Known {
-    /// What an answer takes where there is no load.
-    pub alone: Option<Duration>,
-    /// The shortest median service time of the tries that held.
-    pub quickest: Option<Duration>,
-}
-
-/// Judges a try.
+/// Judges a try. `quickest` is the shortest median service time of those that held before it.
 #[must_use]
-pub fn judge(outcome: &Outcome, conditions: &[Threshold], known: Known) -> Seen {
+pub fn judge(outcome: &Outcome, conditions: &[Threshold], quickest: Option<Duration>) -> Seen {
     let judged: Vec<Judged> = conditions.iter().map(|one| one.judge(outcome)).collect();
     let unsent_share = unsent_share(outcome);
-    let growth = outcome.growth(true);
+    let growth = outcome.growth(true, GROWTH_CHANCE);
     let service_p50 = service_p50(outcome);
     let fails = fails(outcome, conditions);
-    let behind_share = behind_share(outcome, known.alone);
+    let behind_share = behind_share(outcome);
     let is_sent = unsent_share <= UNSENT_SHARE_MAX;
     let keeps_up = is_sent && growth.is_none() && behind_share.is_none() && !fails;
     // Nobody answers with an error because he was asked late.
@@ -78,7 +72,7 @@ pub fn judge(outcome: &Outcome, conditions: &[Threshold], known: Known) -> Seen 
         Ended::Failed
     } else if is_limited(outcome) || is_slow && is_late(outcome) {
         Ended::Client
-    } else if is_slow && is_short_of_connections(outcome, service_p50, known.quickest) {
+    } else if is_slow && is_short_of_connections(outcome, service_p50, quickest) {
         Ended::Connections
     } else {
         Ended::Failed
@@ -108,13 +102,17 @@ fn unsent_share(outcome: &Outcome) -> f64 {
 }
 
 /// A queue that is as long as the try breaks no limit that is longer.
-fn behind_share(outcome: &Outcome, alone: Option<Duration>) -> Option<f64> {
-    let drained = outcome.open.as_ref()?.drained as f64;
+fn behind_share(outcome: &Outcome) -> Option<f64> {
+    let open = outcome.open.as_ref()?;
     let rate_rps = outcome.sent as f64 / outcome.duration.as_secs_f64();
-    let under_way = rate_rps * DRAINED_TIMES * alone?.as_secs_f64();
-    let answers = outcome.answers() as f64;
-    let allowed = DRAINED_SHARE_MAX * answers + under_way + DRAINED_FEW;
-    (drained > allowed).then(|| drained / answers)
+    let (drained, answers) = (open.drained as f64, outcome.answers() as f64);
+    is_behind(drained, answers, rate_rps * open.rise.quickest_third_s()?).then(|| drained / answers)
+}
+
+/// So many of the answers came after a try in whose quickest third so many were under way.
+pub(super) fn is_behind(drained: f64, answers: f64, under_way: f64) -> bool {
+    let usual = under_way + DRAINED_SCATTER * (2.0 * under_way).sqrt();
+    drained > usual + DRAINED_SHARE_MAX * answers + DRAINED_FEW
 }
 
 fn mute(outcome: &Outcome) -> usize {
@@ -188,7 +186,7 @@ mod tests {
         let conditions =
             ["p99<50ms", "failed<0.1%"].map(|text| Threshold::parse(text).expect(text));
         let quickest = quickest_ms.map(Duration::from_millis);
-        judge(outcome, &conditions, Known { quickest, ..Known::default() }).ended
+        judge(outcome, &conditions, quickest).ended
     }
 
     fn with_open(outcome: Outcome, change: impl Fn(&mut OpenTally)) -> Outcome {
@@ -211,17 +209,22 @@ mod tests {
     #[test]
     fn a_queue_as_long_as_the_try_is_no_capacity_however_wide_the_limit() {
         let any = [Threshold::parse("p99<10s").expect("a threshold")];
-        let judged = |drained: u64, alone_ms: u64| {
-            let alone = Some(Duration::from_millis(alone_ms));
-            let outcome = with_open(outcome(10), |open| open.drained = drained);
-            judge(&outcome, &any, Known { alone, quickest: None })
+        let judged = |drained: u64, latency_ms: u64| {
+            let outcome = with_open(outcome(10), |open| {
+                open.drained = drained;
+                let second_ns = 1_000_000_000;
+                for at in 0..1_000 {
+                    open.rise.record(at * 1_000_000, second_ns, latency_ms * 1_000_000);
+                }
+            });
+            judge(&outcome, &any, None)
         };
         let outcome = outcome(10);
         assert_eq!((outcome.answers(), outcome.duration), (1_000, Duration::from_secs(1)));
         let behind = judged(400, 10);
         assert_eq!((behind.ended, behind.behind_share), (Ended::Failed, Some(0.4)));
-        assert_eq!(judged(40, 10).ended, Ended::Held, "so many are under way");
-        assert_eq!(judged(400, 300).ended, Ended::Held, "each takes its time");
+        assert_eq!(judged(28, 10).ended, Ended::Held, "so many are under way");
+        assert_eq!(judged(340, 300).ended, Ended::Held, "each takes its time");
     }
 
     #[test]
@@ -229,7 +232,7 @@ mod tests {
         let refusing = Outcome { failed: 900, ok: 100, ..outcome(10) };
         let quick = Threshold::parse("p99<50ms").expect("a threshold");
         let any = Threshold::parse("failed<95%").expect("a threshold");
-        let ended = |conditions: &[Threshold]| judge(&refusing, conditions, Known::default()).ended;
+        let ended = |conditions: &[Threshold]| judge(&refusing, conditions, None).ended;
         assert_eq!(ended(std::slice::from_ref(&quick)), Ended::Failed);
         assert_eq!(ended(&[quick, any]), Ended::Held);
     }

@@ -20,8 +20,9 @@ pub struct Bounds {
     pub max_rps: f64,
     /// For all tries and what is between them.
     pub budget: Duration,
-    /// No try is shorter.
+    /// No try is shorter, nor has fewer requests.
     pub try_min: Duration,
+    pub try_requests: f64,
 }
 
 /// A rate to be tried.
@@ -180,9 +181,8 @@ impl Search {
     /// `None`: the search is over.
     #[must_use]
     pub fn next(&self) -> Option<Try> {
-        let duration =
-            if self.is_narrowing() { self.length(SHORT_PART) } else { self.full_length() };
-        let is_in_time = self.spent + duration <= self.bounds.budget;
+        let duration = self.next_length();
+        let is_in_time = self.spent.saturating_add(duration) <= self.bounds.budget;
         let goes_on = is_in_time && self.tries.len() < TRIES_MAX && !self.is_settled();
         goes_on.then_some(Try { rate_rps: self.rate_rps, duration })
     }
@@ -242,6 +242,13 @@ impl Search {
 
     fn length(&self, part: u32) -> Duration {
         (self.bounds.budget / part).max(self.bounds.try_min)
+    }
+
+    /// At the rate that is next.
+    fn next_length(&self) -> Duration {
+        let part = if self.is_narrowing() { SHORT_PART } else { FULL_PART };
+        let requests_s = self.bounds.try_requests / self.rate_rps;
+        self.length(part).max(Duration::try_from_secs_f64(requests_s).unwrap_or(Duration::MAX))
     }
 
     fn is_narrowing(&self) -> bool {

@@ -173,7 +173,9 @@ fn condition(text: &str) -> Result<Threshold, String> {
     }
     match threshold.is_upper() {
         true => Ok(threshold),
-        false => Err("a rate holds while something is less than a limit: p99<50ms".to_owned()),
+        false => {
+            Err("a rate holds while something stays below a limit over 0: p99<50ms".to_owned())
+        }
     }
 }
 
