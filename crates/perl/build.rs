@@ -16,40 +16,50 @@ fn main() {
     fs::write(out.join("fields.rs"), fields()).expect("OUT_DIR is writable");
     fs::write(out.join("library.rs"), library(Path::new("../../perl/lib")))
         .expect("OUT_DIR is writable");
-    let shim = out.join("libdrom_perl.so");
-    if let Err(why) = build_shim(&shim) {
+    println!("cargo:rerun-if-changed=exact");
+    let (shim, counter) = (out.join("libdrom_perl.so"), out.join("libdrom_exact.so"));
+    let built = build(&shim, &SHIM.map(|name| format!("shim/{name}")), &embed("ldopts"))
+        // Into a perl that runs already: it has what the library needs of libperl.
+        .and_then(|()| build(&counter, &["exact/exact.c".to_owned()], &Ok(String::new())));
+    if let Err(why) = built {
         println!("cargo:warning=drom is built without Perl: {why}");
         // A file that does not exist: the next build tries again, libperl-dev may be there by then.
         println!("cargo:rerun-if-changed=shim/try-again-without-perl");
-        fs::write(&shim, b"").expect("OUT_DIR is writable");
+        [shim, counter].iter().for_each(|file| fs::write(file, b"").expect("OUT_DIR is writable"));
     }
 }
 
-fn build_shim(shim: &Path) -> Result<(), String> {
+const SHIM: [&str; 12] = [
+    "again.c",
+    "children.c",
+    "inc.c",
+    "interp.c",
+    "io.c",
+    "library.c",
+    "pages.c",
+    "request.c",
+    "scarce.c",
+    "spoil.c",
+    "table.c",
+    "zygote.c",
+];
+
+/// A shared library of these sources.
+fn build(
+    library: &Path,
+    sources: &[String],
+    ldopts: &Result<String, String>,
+) -> Result<(), String> {
     let ccopts = embed("ccopts")?;
-    let ldopts = embed("ldopts")?;
-    let sources = [
-        "again.c",
-        "children.c",
-        "inc.c",
-        "interp.c",
-        "io.c",
-        "library.c",
-        "pages.c",
-        "request.c",
-        "scarce.c",
-        "spoil.c",
-        "table.c",
-        "zygote.c",
-    ];
+    let ldopts = ldopts.as_ref().map_err(Clone::clone)?;
     let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let output = Command::new(&compiler)
         .args(["-shared", "-fPIC", "-O2", "-std=gnu11", "-fvisibility=hidden", "-Wall", "-Wextra"])
         .args(["-Wno-unused-parameter", "-Wno-missing-field-initializers", "-o"])
-        .arg(shim)
+        .arg(library)
         .args(ccopts.split_whitespace())
         .args(env::var("DROM_SHIM_CFLAGS").unwrap_or_default().split_whitespace())
-        .args(sources.map(|name| format!("shim/{name}")))
+        .args(sources)
         .args(ldopts.split_whitespace())
         .output()
         .map_err(|e| format!("cannot run {compiler}: {e}"))?;

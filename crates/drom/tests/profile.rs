@@ -98,6 +98,42 @@ fn the_page_has_a_flame_graph_and_the_source() {
     assert!(!html.contains("http://") && !html.contains("src="), "nothing from elsewhere");
 }
 
+/// As many calls as fib has, and the script's own words and status; nothing stays behind.
+#[test]
+fn calls_and_statements_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "sub fib { my $n = shift; return $n < 2 ? $n : fib($n - 1) + fib($n - 2) }
+                print fib(15), \"\\n\", join ' ', grep { /drom-/ } @INC, $ENV{DROM_EXACT} // '';
+                exit 5;";
+    let path = script(folder.path(), text);
+    let scratch = tempfile::tempdir().expect("a folder");
+    let exact = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
+        command.args(["profile", "--exact"]).args(words).arg(&path);
+        command.env("TMPDIR", scratch.path()).stdin(Stdio::null()).output().expect("it starts")
+    };
+    let output = exact(&[]);
+    assert_eq!((output.status.code(), said(&output.stdout)), (Some(5), "610\n".to_owned()));
+    let table = said(&output.stderr);
+    let fib = table.lines().find(|line| line.ends_with("  main::fib")).expect("fib");
+    let words: Vec<&str> = fib.split_whitespace().collect();
+    assert_eq!(words[3], "1973", "{table}");
+    assert!(words[4].parse::<f64>().is_ok_and(|each| each > 0.0 && each < 1e-3), "{table}");
+    let tree = said(&exact(&["-T"]).stderr);
+    let has = |end: &str| tree.lines().any(|line| line.ends_with(end));
+    assert!(has("     main::fib x 1") && has("        main::fib x 2"), "{tree}");
+    let out = folder.path().join("out.json");
+    exact(&["--format", "json", "-o", out.to_str().expect("text")]);
+    let shown = said(&drom(&["show", out.to_str().expect("text")]).stdout);
+    assert!(shown.lines().any(|line| line.contains(" 1973 ")), "{shown}");
+    let html = said(&exact(&["--format", "html"]).stderr);
+    assert!(html.contains(">calls</th>") && html.contains("<td class=\"n\">1973</td>"), "{html}");
+    assert!(html.contains(">runs</th>") && html.contains("<td class=\"n\">3946</td>"), "{html}");
+    let same = drom(&["diff", out.to_str().expect("text"), out.to_str().expect("text")]);
+    assert_eq!(same.status.code(), Some(2), "{same:?}");
+    assert_eq!(fs::read_dir(scratch.path()).expect("a folder").count(), 0);
+}
+
 /// Of a program that works for a second and waits for one.
 #[test]
 fn waiting_takes_wall_clock_time_and_no_cpu_time() {

@@ -5,6 +5,7 @@
 //!
 //! Invariant: Perl's exceptions are long jumps and never cross a Rust frame; see `shim/shim.h`.
 
+mod counter;
 mod exchange;
 mod host;
 mod interpreter;
@@ -12,6 +13,7 @@ mod shim;
 mod table;
 pub mod zygote;
 
+pub use counter::write_counter;
 pub use exchange::{Command, Exchange, Number, TableKind, Text};
 pub use host::{ServerFacts, set_server};
 pub use interpreter::{Call, End, Handler, Interpreter, Outcome, Resolved, RunFlags, Source};

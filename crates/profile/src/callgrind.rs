@@ -15,16 +15,24 @@ type Sub<'p> = (&'p str, &'p str);
 #[derive(Default)]
 struct Line<'p> {
     own: u64,
-    called: BTreeMap<Sub<'p>, u64>,
+    called: BTreeMap<Sub<'p>, Called>,
 }
 
-/// `program` is the command. Calls are not counted by sampling: their number is the samples'.
+/// Calls, and what was under way in them.
+#[derive(Default)]
+struct Called {
+    calls: u64,
+    total: u64,
+}
+
+/// `program` is the command. Where calls were not counted their number is the samples'.
 #[must_use]
 pub fn callgrind(profile: &Profile, program: &str) -> String {
     let subs = lines_of_subs(profile);
+    let events = if profile.taken.counted.is_some() { "Nanoseconds" } else { "Samples" };
     let mut out = format!(
         "# callgrind format\nversion: 1\ncreator: drom\ncmd: {program}\npositions: line\n\
-         events: Samples\nsummary: {}\n",
+         events: {events}\nsummary: {}\n",
         profile.taken.samples
     );
     for ((file, name), lines) in &subs {
@@ -33,11 +41,11 @@ pub fn callgrind(profile: &Profile, program: &str) -> String {
             if line.own > 0 {
                 put(&mut out, format_args!("{number} {}\n", line.own));
             }
-            for ((file, name), count) in &line.called {
+            for ((file, name), Called { calls, total }) in &line.called {
                 let first = subs.get(&(*file, *name)).and_then(|lines| lines.keys().next());
                 let first = first.unwrap_or(&0);
-                put(&mut out, format_args!("cfi={file}\ncfn={name}\ncalls={count} {first}\n"));
-                put(&mut out, format_args!("{number} {count}\n"));
+                put(&mut out, format_args!("cfi={file}\ncfn={name}\ncalls={calls} {first}\n"));
+                put(&mut out, format_args!("{number} {total}\n"));
             }
         }
     }
@@ -46,13 +54,24 @@ pub fn callgrind(profile: &Profile, program: &str) -> String {
 
 fn lines_of_subs(profile: &Profile) -> BTreeMap<Sub<'_>, BTreeMap<u32, Line<'_>>> {
     let mut subs: BTreeMap<Sub<'_>, BTreeMap<u32, Line<'_>>> = BTreeMap::new();
-    for (stack, count) in profile.stacks() {
-        let frames: Vec<&Frame> = stack.into_iter().filter(|frame| frame.kind.is_code()).collect();
+    for (numbers, count) in profile.numbered() {
+        let frames = numbers.iter().map(|number| &profile.frames()[*number as usize]);
+        let frames: Vec<&Frame> = frames.filter(|frame| frame.kind.is_code()).collect();
+        let counted = profile.calls(numbers);
         for (at, frame) in frames.iter().enumerate() {
             let line = subs.entry(sub(frame)).or_default().entry(frame.line).or_default();
             match frames.get(at + 1) {
                 None => line.own += count,
-                Some(callee) => *line.called.entry(sub(callee)).or_default() += count,
+                Some(callee) => {
+                    let called = line.called.entry(sub(callee)).or_default();
+                    called.total += count;
+                    called.calls += match counted {
+                        None => count,
+                        // Those of the innermost frame by this way; others have ways of their own.
+                        Some(calls) if at + 2 == frames.len() => calls,
+                        Some(_) => 0,
+                    };
+                }
             }
         }
     }

@@ -4,6 +4,7 @@
 
 mod abi;
 mod callgrind;
+mod counts;
 mod diff;
 mod error;
 mod lines;
@@ -26,7 +27,7 @@ pub use diff::{By, Change, Diff, Side, diff};
 pub use error::Error;
 pub use lines::{LineShare, Lines};
 pub use pprof::pprof;
-pub use profile::{Clock, Profile};
+pub use profile::{Clock, Counted, Profile};
 pub use sampler::Sampler;
 pub use speedscope::speedscope;
 pub use stored::{NoProfile, json, read};

@@ -6,25 +6,32 @@ use std::{
     sync::Arc,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::profile::Profile;
 
 /// By file and line.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lines {
     pub files: BTreeMap<Arc<str>, BTreeMap<u32, LineShare>>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineShare {
     /// Samples in which the line itself ran, its operators and XS subs with it.
     pub own: u64,
     /// Samples in which it ran, or a sub that it had called.
     pub total: u64,
+    /// How often, where that was counted; `own` and `total` are then its own nanoseconds.
+    pub runs: Option<u64>,
 }
 
 impl Lines {
     #[must_use]
     pub fn of(profile: &Profile) -> Self {
+        if let Some(counted) = profile.lines() {
+            return counted.clone();
+        }
         let mut lines = Self::default();
         for (stack, count) in profile.stacks() {
             let placed: Vec<_> =
@@ -39,7 +46,21 @@ impl Lines {
         lines
     }
 
-    fn at(&mut self, file: &Arc<str>, line: u32) -> &mut LineShare {
+    /// Adds what others have.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (file, lines) in &other.files {
+            for (number, more) in lines {
+                let line = self.at(file, *number);
+                line.own += more.own;
+                line.total += more.total;
+                if let Some(runs) = more.runs {
+                    *line.runs.get_or_insert(0) += runs;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn at(&mut self, file: &Arc<str>, line: u32) -> &mut LineShare {
         self.files.entry(Arc::clone(file)).or_default().entry(line).or_default()
     }
 }
@@ -63,8 +84,8 @@ mod tests {
         profile.add([frame("main", Kind::Main, 9)], 1);
         let lines = Lines::of(&profile);
         let of = |line| lines.files["a.pl"][&line];
-        assert_eq!(of(3), LineShare { own: 4, total: 4 });
-        assert_eq!(of(9), LineShare { own: 1, total: 5 });
+        assert_eq!(of(3), LineShare { own: 4, total: 4, runs: None });
+        assert_eq!(of(9), LineShare { own: 1, total: 5, runs: None });
         assert_eq!(lines.files.len(), 1);
     }
 }

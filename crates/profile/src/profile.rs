@@ -5,6 +5,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+use crate::lines::Lines;
+
 /// What runs, and where it is in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frame {
@@ -34,6 +36,10 @@ pub struct Profile {
     frames: Vec<Frame>,
     numbers: HashMap<Frame, u32>,
     stacks: HashMap<Vec<u32>, u64>,
+    /// Where they were counted: of the innermost frame, by this way.
+    calls: HashMap<Vec<u32>, u64>,
+    /// Where lines were counted apart.
+    lines: Option<Lines>,
     pub taken: Taken,
 }
 
@@ -50,6 +56,17 @@ pub struct Taken {
     pub idle: u64,
     /// What the process used meanwhile, where samples are of CPU time.
     pub cpu: Option<Duration>,
+    /// Nothing was sampled: the counts of stacks are nanoseconds.
+    pub counted: Option<Counted>,
+}
+
+/// What a program did, all of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    pub calls: u64,
+    pub statements: u64,
+    /// Counting ended before the program did, or could not tell all ways apart.
+    pub is_cut: bool,
 }
 
 /// The time that samples stand for.
@@ -101,16 +118,48 @@ impl Profile {
         self.taken.samples += count;
     }
 
+    /// So many calls of its innermost frame came by this way.
+    pub(crate) fn called(&mut self, stack: &[u32], calls: u64) {
+        *self.calls.entry(stack.to_vec()).or_default() += calls;
+    }
+
+    pub(crate) fn set_lines(&mut self, lines: Lines) {
+        self.lines = Some(lines);
+    }
+
+    pub(crate) fn lines(&self) -> Option<&Lines> {
+        self.lines.as_ref()
+    }
+
+    /// Calls of the innermost frame by this way; `None` where calls were not counted.
+    pub(crate) fn calls(&self, stack: &[u32]) -> Option<u64> {
+        self.taken.counted.map(|_| self.calls.get(stack).copied().unwrap_or(0))
+    }
+
     /// Adds what another one has.
     pub fn merge(&mut self, other: &Self) {
         for (stack, count) in &other.stacks {
-            self.add(stack.iter().map(|number| other.frames[*number as usize].clone()), *count);
+            let frames = stack.iter().map(|number| other.frames[*number as usize].clone());
+            let own: Vec<u32> = frames.map(|frame| self.number(frame)).collect();
+            self.count(&own, *count);
+            if let Some(calls) = other.calls.get(stack) {
+                self.called(&own, *calls);
+            }
+        }
+        if let Some(lines) = &other.lines {
+            self.lines.get_or_insert_default().merge(lines);
         }
         let (taken, more) = (&mut self.taken, other.taken);
         taken.wall += more.wall;
         taken.missed += more.missed;
         taken.torn += more.torn;
         taken.idle += more.idle;
+        if let Some(more) = more.counted {
+            let counted = taken.counted.get_or_insert_default();
+            counted.calls += more.calls;
+            counted.statements += more.statements;
+            counted.is_cut |= more.is_cut;
+        }
         taken.cpu = match (taken.cpu, more.cpu) {
             (Some(cpu), Some(more)) => Some(cpu + more),
             (cpu, more) => cpu.or(more),
@@ -155,27 +204,45 @@ pub struct Share {
     /// Samples in which it was the innermost, and in which it was anywhere.
     pub exclusive: u64,
     pub inclusive: u64,
+    pub calls: Option<u64>,
+}
+
+#[derive(Default)]
+struct Sums {
+    exclusive: u64,
+    inclusive: u64,
+    calls: Option<u64>,
 }
 
 impl Profile {
     /// By sub, the largest exclusive share first. Operators count for the sub that they are in.
     #[must_use]
     pub fn shares(&self) -> Vec<Share> {
-        let mut shares: HashMap<(Arc<str>, Kind), (u64, u64)> = HashMap::new();
-        for (stack, count) in self.stacks() {
-            let subs = stack.iter().filter(|frame| frame.kind.is_code());
+        let mut shares: HashMap<(Arc<str>, Kind), Sums> = HashMap::new();
+        for (numbers, count) in self.numbered() {
+            let stack = numbers.iter().map(|number| &self.frames[*number as usize]);
+            let subs = stack.filter(|frame| frame.kind.is_code());
             let mut names: Vec<(Arc<str>, Kind)> =
                 subs.map(|frame| (Arc::clone(&frame.name), frame.kind)).collect();
             if let Some(innermost) = names.last() {
-                shares.entry(innermost.clone()).or_default().0 += count;
+                let share = shares.entry(innermost.clone()).or_default();
+                share.exclusive += count;
+                if let Some(calls) = self.calls(numbers) {
+                    *share.calls.get_or_insert(0) += calls;
+                }
             }
             // A recursive sub is there once.
             names.sort_unstable();
             names.dedup();
-            names.into_iter().for_each(|name| shares.entry(name).or_default().1 += count);
+            names.into_iter().for_each(|name| shares.entry(name).or_default().inclusive += count);
         }
-        let share =
-            |((name, kind), (exclusive, inclusive))| Share { name, kind, exclusive, inclusive };
+        let share = |((name, kind), Sums { exclusive, inclusive, calls })| Share {
+            name,
+            kind,
+            exclusive,
+            inclusive,
+            calls,
+        };
         let mut shares: Vec<Share> = shares.into_iter().map(share).collect();
         shares.sort_by(|a, b| {
             (b.exclusive, b.inclusive, &a.name).cmp(&(a.exclusive, a.inclusive, &b.name))

@@ -1,11 +1,16 @@
 //! A profile as a file: JSON of its own (schema `drom-profile/1`), which has all that a profile
-//! has, or folded stacks, which have names and counts. Pure.
+//! has, or folded stacks, which have names and counts; or what Devel::Drom wrote (`counts.rs`).
+//! Pure.
 
 use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::profile::{Frame, Kind, Profile, Taken};
+use crate::{
+    counts,
+    lines::Lines,
+    profile::{Counted, Frame, Kind, Profile, Taken},
+};
 
 const SCHEMA: &str = "drom-profile/1";
 
@@ -21,6 +26,8 @@ pub enum NoProfile {
     Schema(String),
     #[error("a stack has frame {number}, and there are {frames}")]
     Frame { number: u32, frames: usize },
+    #[error("line {line} is none of counts: {text}")]
+    Count { line: usize, text: String },
     #[error("it is empty")]
     Empty,
 }
@@ -36,8 +43,15 @@ struct File {
     torn: u64,
     idle: u64,
     frames: Vec<StoredFrame>,
-    /// Numbers of frames, outermost first, and samples.
+    /// Numbers of frames, outermost first, and samples; of a program that was counted nanoseconds,
+    /// and calls of the last frame by this way.
     stacks: Vec<(Vec<u32>, u64)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    calls: Vec<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    counted: Option<Counted>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lines: Option<Lines>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -68,6 +82,9 @@ pub fn json(profile: &Profile, program: &str) -> String {
         idle,
         frames: profile.frames().iter().map(frame).collect(),
         stacks: profile.numbered().into_iter().map(|(stack, n)| (stack.clone(), n)).collect(),
+        calls: profile.numbered().into_iter().filter_map(|(s, _)| profile.calls(s)).collect(),
+        counted: profile.taken.counted,
+        lines: profile.lines().cloned(),
     };
     serde_json::to_string(&file).expect("numbers and strings always have a JSON form") + "\n"
 }
@@ -80,6 +97,9 @@ pub fn read(text: &str) -> Result<(Profile, Option<String>), NoProfile> {
     match text.trim_start().bytes().next() {
         None => Err(NoProfile::Empty),
         Some(b'{') => read_json(text).map(|(profile, program)| (profile, Some(program))),
+        Some(_) if text.starts_with(counts::FIRST_WORDS) => {
+            counts::read(text).map(|(profile, program)| (profile, Some(program)))
+        }
         Some(_) => read_folded(text).map(|profile| (profile, None)),
     }
 }
@@ -104,6 +124,13 @@ fn read_json(text: &str) -> Result<(Profile, String), NoProfile> {
         }
         profile.count(stack, *count);
     }
+    for ((stack, _), calls) in file.stacks.iter().zip(&file.calls) {
+        profile.called(stack, *calls);
+    }
+    if let Some(lines) = file.lines {
+        profile.set_lines(lines);
+    }
+    profile.taken.counted = file.counted;
     let taken = &mut profile.taken;
     taken.wall = seconds(file.wall_s);
     taken.cpu = file.cpu_s.map(seconds);

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use crate::{
     diff::{By, Change, Diff, Side},
-    profile::{Frame, Kind, Profile, Taken},
+    profile::{Counted, Frame, Kind, Profile, Taken},
     tree::Tree,
 };
 
@@ -17,7 +17,7 @@ const TREE_SHARE: u64 = 200;
 /// Deeper ones are not indented more.
 const INDENT_MAX: usize = 60;
 
-/// `%Time ExclSec CumulS #Calls sec/call Csec/c  Name`: calls are not counted by sampling.
+/// `%Time ExclSec CumulS #Calls sec/call Csec/c  Name`: `-` where calls were not counted.
 #[must_use]
 pub fn table(profile: &Profile, rows: usize) -> String {
     let all = profile.taken.samples;
@@ -28,15 +28,30 @@ pub fn table(profile: &Profile, rows: usize) -> String {
         let percent = 100.0 * share.exclusive as f64 / all.max(1) as f64;
         let (exclusive_s, inclusive_s) =
             (share.exclusive as f64 * each_s, share.inclusive as f64 * each_s);
+        let each = |seconds: f64| {
+            let calls = share.calls.filter(|calls| *calls > 0);
+            calls.map_or_else(|| "-".to_owned(), |calls| seconds_a_call(seconds / calls as f64))
+        };
+        let calls = share.calls.map_or_else(|| "-".to_owned(), |calls| calls.to_string());
+        let (each_own, each_all) = (each(exclusive_s), each(inclusive_s));
         put(
             &mut out,
             format_args!(
-                "{percent:5.1} {exclusive_s:7.3} {inclusive_s:6.3} {:>6} {:>8} {:>6}  {}\n",
-                "-", "-", "-", share.name
+                "{percent:5.1} {exclusive_s:7.3} {inclusive_s:6.3} {calls:>6} {each_own:>8} \
+                 {each_all:>6}  {}\n",
+                share.name
             ),
         );
     }
     out
+}
+
+/// dprofpp's four decimals, or what fits and is not 0.
+fn seconds_a_call(seconds: f64) -> String {
+    match seconds {
+        short if short > 0.0 && short < 0.001 => format!("{short:.1e}"),
+        seconds => format!("{seconds:.4}"),
+    }
 }
 
 /// Who called whom: what a sub called stands below it, indented by three as dprofpp has it.
@@ -51,9 +66,13 @@ pub fn tree(profile: &Profile) -> String {
         let percent = 100.0 * node.total as f64 / all.max(1) as f64;
         let (total_s, own_s) = (node.total as f64 * each_s, node.own as f64 * each_s);
         let indent = 3 * node.depth.min(INDENT_MAX);
+        let calls = node.calls.map_or_else(String::new, |calls| format!(" x {calls}"));
         put(
             &mut out,
-            format_args!("{percent:5.1} {total_s:6.3} {own_s:7.3}  {:indent$}{}\n", "", node.name),
+            format_args!(
+                "{percent:5.1} {total_s:6.3} {own_s:7.3}  {:indent$}{}{calls}\n",
+                "", node.name
+            ),
         );
     }
     match whole - nodes.len() {
@@ -102,6 +121,10 @@ fn points(change: &Change) -> String {
 
 fn summary(taken: Taken) -> String {
     let wall_s = taken.wall.as_secs_f64();
+    if let Some(Counted { calls, statements, is_cut }) = taken.counted {
+        let cut = if is_cut { "; counting was cut off" } else { "" };
+        return format!("{calls} calls and {statements} statements in {wall_s:.2} s{cut}");
+    }
     let text = match taken.cpu {
         None => format!("{} samples in {wall_s:.2} s", taken.samples),
         Some(cpu) => {
@@ -173,6 +196,22 @@ mod tests {
         assert_eq!(table(&some(), ROWS), expected);
         assert_eq!(table(&some(), 1).lines().count(), 3);
         assert!(table(&Profile::default(), 1).starts_with("0 samples in 0.00 s\n"));
+    }
+
+    #[test]
+    fn calls_are_told_where_they_were_counted() {
+        let frame = Frame { name: "f".into(), kind: Kind::Sub, file: "".into(), line: 1 };
+        let mut profile = Profile::default();
+        let number = profile.number(frame);
+        profile.count(&[number], 500_000_000);
+        profile.called(&[number], 2_000);
+        profile.taken.wall = Duration::from_millis(500);
+        profile.taken.counted = Some(Counted { calls: 2_000, statements: 7, is_cut: false });
+        let expected = "2000 calls and 7 statements in 0.50 s\n\
+                        %Time ExclSec CumulS #Calls sec/call Csec/c  Name\n\
+                        100.0   0.500  0.500   2000   2.5e-4 2.5e-4  f\n";
+        assert_eq!(table(&profile, 3), expected);
+        assert_eq!((seconds_a_call(0.0), seconds_a_call(1.5)), ("0.0000".into(), "1.5000".into()));
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub struct Node {
     /// Samples in which it was the innermost, and in which it was anywhere.
     pub own: u64,
     pub total: u64,
+    pub calls: Option<u64>,
 }
 
 /// A node while it grows, and those below it by what tells them apart.
@@ -29,6 +30,7 @@ struct Growing<'p> {
     frame: Option<&'p Frame>,
     own: u64,
     total: u64,
+    calls: Option<u64>,
     below: HashMap<(&'p str, Kind, &'p str), usize>,
 }
 
@@ -36,13 +38,16 @@ impl Tree {
     #[must_use]
     pub fn of(profile: &Profile) -> Self {
         let mut growing = vec![Growing::default()];
-        for (stack, count) in profile.stacks() {
+        for (numbers, count) in profile.numbered() {
             let mut at = 0;
-            for frame in stack {
-                at = step(&mut growing, at, frame);
+            for number in numbers {
+                at = step(&mut growing, at, &profile.frames()[*number as usize]);
                 growing[at].total += count;
             }
             growing[at].own += count;
+            if let Some(calls) = profile.calls(numbers) {
+                *growing[at].calls.get_or_insert(0) += calls;
+            }
         }
         Self { nodes: walk(&growing) }
     }
@@ -71,7 +76,7 @@ fn walk(growing: &[Growing<'_>]) -> Vec<Node> {
     let mut nodes = Vec::with_capacity(growing.len());
     let mut to_come: Vec<(usize, usize)> = below(growing, 0, 0);
     while let Some((at, depth)) = to_come.pop() {
-        let Growing { frame, own, total, .. } = &growing[at];
+        let Growing { frame, own, total, calls, .. } = &growing[at];
         if let Some(frame) = frame {
             nodes.push(Node {
                 depth,
@@ -80,6 +85,7 @@ fn walk(growing: &[Growing<'_>]) -> Vec<Node> {
                 file: Arc::clone(&frame.file),
                 own: *own,
                 total: *total,
+                calls: *calls,
             });
         }
         to_come.extend(below(growing, at, depth + 1));

@@ -57,6 +57,8 @@ pub struct PageSub {
     pub name: String,
     pub own: u64,
     pub total: u64,
+    /// Where they were counted.
+    pub calls: Option<u64>,
 }
 
 /// Lines of a file that are worth a look, in parts.
@@ -73,6 +75,8 @@ pub struct PageLine {
     pub text: String,
     pub own: u64,
     pub total: u64,
+    /// Where they were counted.
+    pub runs: Option<u64>,
 }
 
 const COLOURS: [(Colour, &str, &str); 5] = [
@@ -152,11 +156,15 @@ fn flame(page: &ProfilePage) -> String {
 }
 
 fn subs(page: &ProfilePage) -> String {
+    let has_calls = page.subs.iter().any(|sub| sub.calls.is_some());
+    let head = if has_calls { "<th class=\"n\">calls</th>" } else { "" };
     let row = |sub: &PageSub| {
         let share = page.share(sub.own);
+        let calls =
+            sub.calls.map_or_else(String::new, |calls| format!("<td class=\"n\">{calls}</td>"));
         format!(
             "<tr><td class=\"n\">{}</td><td class=\"gauge\"><i style=\"width:{}%\"></i></td>\
-             <td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>",
+             <td class=\"n\">{}</td><td class=\"n\">{}</td>{calls}<td>{}</td></tr>",
             percent(share),
             short(100.0 * share),
             seconds(sub.own as f64 * page.each_s),
@@ -173,8 +181,8 @@ fn subs(page: &ProfilePage) -> String {
         "<section><h2>Subs</h2><p class=\"note\">Own: what it did itself, its operators with it. \
          With callees: the time until it returned; recursion counts once.</p>\
          <div class=\"scroll\"><table class=\"wide\"><thead><tr><th class=\"n\">own</th><th></th>\
-         <th class=\"n\">own, s</th><th class=\"n\">with callees, s</th><th>sub</th></tr></thead>\
-         <tbody>{rows}</tbody></table></div>{more}</section>\n"
+         <th class=\"n\">own, s</th><th class=\"n\">with callees, s</th>{head}<th>sub</th></tr>\
+         </thead><tbody>{rows}</tbody></table></div>{more}</section>\n"
     )
 }
 
@@ -196,14 +204,22 @@ fn source(page: &ProfilePage, at: usize, source: &PageSource) -> String {
         0 => String::new(),
         count => percent(page.share(count)),
     };
+    let has_runs = source.parts.iter().flatten().any(|line| line.runs.is_some());
+    let head = if has_runs { "<th class=\"n\">runs</th>" } else { "" };
+    let runs = |runs: Option<u64>| match (has_runs, runs) {
+        (false, _) => String::new(),
+        (true, None) => "<td></td>".to_owned(),
+        (true, Some(runs)) => format!("<td class=\"n\">{runs}</td>"),
+    };
     let row = |line: &PageLine| {
         let heat = page.share(line.own).sqrt();
         format!(
-            "<tr style=\"--heat:{}%\"><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+            "<tr style=\"--heat:{}%\"><td class=\"n\">{}</td><td class=\"n\">{}</td>{}\
              <td class=\"n dim\">{}</td><td><code>{}</code></td></tr>",
             short(70.0 * heat),
             cell(line.own),
             cell(line.total),
+            runs(line.runs),
             line.number,
             escape(&line.text)
         )
@@ -215,7 +231,7 @@ fn source(page: &ProfilePage, at: usize, source: &PageSource) -> String {
     format!(
         "<details{open}><summary><b>{}</b><span>{}</span></summary><div class=\"scroll\">\
          <table class=\"source\"><thead><tr><th class=\"n\">own</th><th class=\"n\">with callees\
-         </th><th class=\"n\">line</th><th></th></tr></thead>{parts}</table></div></details>",
+         </th>{head}<th class=\"n\">line</th><th></th></tr></thead>{parts}</table></div></details>",
         escape(&source.file),
         percent(page.share(source.own)),
     )
@@ -248,7 +264,13 @@ mod tests {
             own,
             total,
         };
-        let line = |number, own| PageLine { number, text: "1 < 2;".to_owned(), own, total: own };
+        let line = |number, own| PageLine {
+            number,
+            text: "1 < 2;".to_owned(),
+            own,
+            total: own,
+            runs: None,
+        };
         ProfilePage {
             title: "a </script>.pl".to_owned(),
             samples: 10,
@@ -257,7 +279,7 @@ mod tests {
                 node(0, "main", Colour::Perl, 2, 10),
                 node(1, "</script>", Colour::Xs, 8, 8),
             ],
-            subs: vec![PageSub { name: "main".to_owned(), own: 2, total: 10 }],
+            subs: vec![PageSub { name: "main".to_owned(), own: 2, total: 10, calls: None }],
             more_subs: 3,
             sources: vec![PageSource {
                 file: "a.pl".to_owned(),

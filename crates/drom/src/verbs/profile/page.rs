@@ -34,7 +34,10 @@ pub fn page(profile: &Profile, name: &str, base: &Path) -> String {
     profile_page(&ProfilePage {
         title: name.to_owned(),
         subtitle: vec![
-            format!("{} samples", taken.samples),
+            taken.counted.map_or_else(
+                || format!("{} samples", taken.samples),
+                |counted| format!("{} calls, {} statements", counted.calls, counted.statements),
+            ),
             time(taken.wall.as_secs_f64()),
             taken.cpu.map_or("wall clock".to_owned(), |cpu| {
                 format!("{} of CPU time, which the samples are of", time(cpu.as_secs_f64()))
@@ -52,6 +55,7 @@ pub fn page(profile: &Profile, name: &str, base: &Path) -> String {
                 name: share.name.to_string(),
                 own: share.exclusive,
                 total: share.inclusive,
+                calls: share.calls,
             })
             .collect(),
         sources: sources(&Lines::of(profile), taken.samples, base),
@@ -59,6 +63,9 @@ pub fn page(profile: &Profile, name: &str, base: &Path) -> String {
 }
 
 fn notices(taken: Taken) -> Vec<String> {
+    if taken.counted.is_some_and(|counted| counted.is_cut) {
+        return vec!["Counting was cut off before the program ended.".to_owned()];
+    }
     let besides = text::besides(Taken { idle: 0, ..taken });
     let told = format!(
         "Of the looks: {besides}. A torn one saw a stack that moved while it was read, and may be \
@@ -122,8 +129,8 @@ fn parts(text: &str, shares: &BTreeMap<u32, LineShare>, samples: u64) -> Vec<Vec
     let part = |(from, to): (u32, u32)| {
         let to = to.min(u32::try_from(lines.len()).unwrap_or(u32::MAX));
         let line = |number: u32| {
-            let LineShare { own, total } = shares.get(&number).copied().unwrap_or_default();
-            PageLine { number, text: lines[number as usize - 1].to_owned(), own, total }
+            let LineShare { own, total, runs } = shares.get(&number).copied().unwrap_or_default();
+            PageLine { number, text: lines[number as usize - 1].to_owned(), own, total, runs }
         };
         (from..=to).map(line).collect::<Vec<_>>()
     };
@@ -137,7 +144,7 @@ mod tests {
     #[test]
     fn lines_with_a_share_come_with_those_around_them() {
         let text: String = (1..=40).map(|number| format!("line {number}\n")).collect();
-        let share = |own| LineShare { own, total: own };
+        let share = |own| LineShare { own, total: own, runs: None };
         let shares =
             [(2, share(50)), (6, share(40)), (30, share(10)), (99, share(5)), (15, share(0))];
         let parts = parts(&text, &shares.into(), 105);
@@ -152,7 +159,7 @@ mod tests {
         let mut lines = Lines::default();
         for file in ["(eval 3)", "-e", "/", "missing.pl"] {
             let of = lines.files.entry(file.into()).or_default();
-            of.insert(1, LineShare { own: 5, total: 5 });
+            of.insert(1, LineShare { own: 5, total: 5, runs: None });
         }
         assert!(sources(&lines, 10, Path::new("/")).is_empty());
     }

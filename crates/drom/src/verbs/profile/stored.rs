@@ -82,6 +82,15 @@ impl Show {
 impl Compared {
     fn run(&self) -> Result<(), Failure> {
         let (before, after) = (profile(&self.before)?, profile(&self.after)?);
+        let counted = |profile: &Profile| profile.taken.counted.is_some();
+        if counted(&before.0) || counted(&after.0) {
+            return Err(Failure {
+                message:
+                    "counts have no chance in them: `diff` compares samples, `show` each count"
+                        .to_owned(),
+                exit: Exit::Usage,
+            });
+        }
         let by = if self.inclusive { By::Inclusive } else { By::Exclusive };
         let diff = diff(&before.0, &after.0, by);
         let report = match self.json {
