@@ -180,7 +180,7 @@ mod tests {
     use flate2::read::GzDecoder;
 
     use super::*;
-    use crate::profile::Kind;
+    use crate::profile::made::at_two_lines;
 
     fn read(bytes: &[u8]) -> File {
         let mut plain = Vec::new();
@@ -190,16 +190,7 @@ mod tests {
 
     #[test]
     fn stacks_begin_with_the_innermost_frame_and_values_are_samples_and_time() {
-        let frame = |name: &str, line| Frame {
-            name: name.into(),
-            kind: Kind::Sub,
-            file: "a.pl".into(),
-            line,
-        };
-        let mut profile = Profile::default();
-        profile.add([frame("main", 9), frame("A::b", 2)], 3);
-        profile.add([frame("main", 9), frame("A::b", 5)], 1);
-        profile.taken.wall = Duration::from_secs(2);
+        let profile = at_two_lines();
         let ended = UNIX_EPOCH + Duration::from_secs(1_000);
         let file = read(&pprof(&profile, "a.pl x", ended));
         let text = |number: i64| &*file.string_table[number as usize];

@@ -251,13 +251,29 @@ impl Profile {
     }
 }
 
+/// For the tests of whoever writes profiles.
 #[cfg(test)]
-mod tests {
+pub mod made {
     use super::*;
 
-    fn frame(name: &str, kind: Kind, line: u32) -> Frame {
+    pub fn frame(name: &str, kind: Kind, line: u32) -> Frame {
         Frame { name: name.into(), kind, file: "a.pl".into(), line }
     }
+
+    /// Four samples in two seconds, of a sub at two of its lines.
+    pub fn at_two_lines() -> Profile {
+        let main = || frame("main", Kind::Main, 9);
+        let mut profile = Profile::default();
+        profile.add([main(), frame("A::b", Kind::Sub, 2)], 3);
+        profile.add([main(), frame("A::b", Kind::Sub, 5)], 1);
+        profile.taken.wall = Duration::from_secs(2);
+        profile
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{made::frame, *};
 
     fn some() -> Profile {
         let main = frame("a.pl", Kind::Main, 9);

@@ -78,25 +78,14 @@ pub fn speedscope(profile: &Profile, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use serde_json::Value;
 
     use super::*;
-    use crate::profile::{Frame, Kind};
+    use crate::profile::made::at_two_lines;
 
     #[test]
     fn a_sub_is_one_frame_and_weights_are_seconds() {
-        let frame = |name: &str, line| Frame {
-            name: name.into(),
-            kind: Kind::Sub,
-            file: "a.pl".into(),
-            line,
-        };
-        let mut profile = Profile::default();
-        profile.add([frame("main", 9), frame("A::b", 2)], 3);
-        profile.add([frame("main", 9), frame("A::b", 5)], 1);
-        profile.taken.wall = Duration::from_secs(2);
+        let profile = at_two_lines();
         let file: Value = serde_json::from_str(&speedscope(&profile, "a.pl")).expect("JSON");
         let frames = file["shared"]["frames"].as_array().expect("frames");
         assert_eq!((frames.len(), &frames[1]["name"]), (2, &"A::b".into()));

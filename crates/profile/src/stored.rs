@@ -168,15 +168,10 @@ fn folded_frame(name: &str) -> Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text;
+    use crate::{profile::made::at_two_lines, text};
 
     fn some() -> Profile {
-        let frame =
-            |name: &str, kind, line| Frame { name: name.into(), kind, file: "a.pl".into(), line };
-        let mut profile = Profile::default();
-        profile.add([frame("main", Kind::Main, 9), frame("A::b", Kind::Sub, 2)], 3);
-        profile.add([frame("main", Kind::Main, 9), frame("A::b", Kind::Sub, 3)], 1);
-        profile.taken.wall = Duration::from_millis(1_500);
+        let mut profile = at_two_lines();
         (profile.taken.torn, profile.taken.cpu) = (1, Some(Duration::from_millis(250)));
         profile
     }

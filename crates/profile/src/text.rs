@@ -176,10 +176,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::profile::made::frame;
 
     fn some() -> Profile {
-        let frame =
-            |name: &str, kind, line| Frame { name: name.into(), kind, file: "a.pl".into(), line };
         let mut profile = Profile::default();
         profile.add([frame("main", Kind::Main, 9), frame("A::b;c", Kind::Sub, 2)], 3);
         profile.add([frame("main", Kind::Main, 9)], 1);

@@ -25,10 +25,10 @@ const BACKLOG_WINDOW_MIN: Duration = Duration::from_secs(2);
 /// So many may wait where the server keeps up: so many times what is under way at the latency of
 /// the quickest third of the window, and some; in the middle of it this part of the plan more.
 const UNDER_WAY_TIMES: f64 = 4.0;
-/// In one window of a thousand latencies that only come and go may be taken for growth.
-const GROWTH_CHANCE: f64 = 0.001;
 const UNDER_WAY_FEW: f64 = 10.0;
 const BEHIND_SHARE: f64 = 0.06;
+/// In one window of a thousand latencies that only come and go may be taken for growth.
+const GROWTH_CHANCE: f64 = 0.001;
 const MORE_ROWS: &str = "give it more rows, or leave out `once`";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
