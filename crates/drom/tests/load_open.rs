@@ -107,7 +107,8 @@ fn who_is_behind_is_told_and_who_is_slow_is_not() {
     let backlog = |script: Script, flags: &[&str]| {
         let server = Server::start(script).expect("a server");
         let url = format!("http://{}/", server.address());
-        let told = document(&drom(&[&[&*url, "-c", "600", "--json"], flags].concat()));
+        let all = if flags.contains(&"-c") { &[][..] } else { &["-c", "600"][..] };
+        let told = document(&drom(&[all, &[&*url, "--json"], flags].concat()));
         let checks = told["checks"].as_array().expect("checks");
         let check = checks.iter().find(|check| check["name"] == "backlog").expect("a check");
         check["state"].as_str().expect("a word").to_owned()
@@ -116,6 +117,9 @@ fn who_is_behind_is_told_and_who_is_slow_is_not() {
     assert_eq!(backlog(Script::limited(100.0), late), "warning");
     let before = &["--rate", "200", "--warmup", "1s", "-d", "2s"][..];
     assert_eq!(backlog(Script::limited(100.0), before), "warning");
+    // So much too much that the last third of the plan was never sent.
+    let gross = &["-c", "20", "--rate", "300", "-d", "2s"][..];
+    assert_eq!(backlog(Script::limited(100.0), gross), "warning");
     // A tenth too much is no steep rise beside the second of waiting that the warm-up leaves.
     let standing = &["--rate", "112", "--warmup", "4s", "-d", "3s"][..];
     assert_eq!(backlog(Script::limited(100.0), standing), "warning");

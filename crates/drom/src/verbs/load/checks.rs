@@ -27,6 +27,8 @@ const BACKLOG_WINDOW_MIN: Duration = Duration::from_secs(2);
 const UNDER_WAY_TIMES: f64 = 4.0;
 const UNDER_WAY_FEW: f64 = 10.0;
 const BEHIND_SHARE: f64 = 0.06;
+/// Of that: so many left unsent are behind at any latency.
+const UNSENT_SHARE: f64 = 0.5;
 /// In one window of a thousand latencies that only come and go may be taken for growth.
 const GROWTH_CHANCE: f64 = 0.001;
 const MORE_ROWS: &str = "give it more rows, or leave out `once`";
@@ -92,7 +94,8 @@ pub const CHECKS: &[Entry] = &[
         doc: "the server kept up with an open loop (windows of two seconds and more)",
         fails: "latency rose evenly all through the window; or more waited, at the end of the \
                 window (timeouts did) or of a second, than four times what is under way at the \
-                latency of its quickest third, and 10; of a second by 6 % of the plan more",
+                latency of its quickest third, and 10; of a second by 6 % of the plan more; or \
+                over 3 % of the plan, and 10, were left unsent",
         otherwise: State::Warning,
         advice: "the latencies are those of a queue, and longer in a longer window: give a lower \
                  rate, or look for the highest that holds (--find-capacity)",
@@ -327,7 +330,9 @@ fn behind(plan: &Plan, outcome: &Outcome, open: &OpenTally) -> Option<(u64, u64)
     let may_wait = UNDER_WAY_TIMES * usual + UNDER_WAY_FEW;
     let share = BEHIND_SHARE * open.planned(outcome.begun()) as f64;
     let more = |waiting: u64| waiting.saturating_sub(open.carried) as f64;
-    let is_behind = more(at_end) > may_wait || more(most) > may_wait + share;
+    // Where much was never sent, latencies are those of a queue from the beginning.
+    let is_left = more(open.unsent) > UNDER_WAY_FEW + UNSENT_SHARE * share;
+    let is_behind = is_left || more(at_end) > may_wait || more(most) > may_wait + share;
     is_behind.then(|| (at_end.max(most), usual.ceil() as u64))
 }
 
