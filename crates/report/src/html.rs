@@ -15,7 +15,7 @@ use crate::{
     text::{held_back, hint, rate_words, ratio_words, subtitle, verdict_words, warnings},
 };
 
-pub const STYLE: &str = include_str!("page/style.css");
+const STYLE: &str = include_str!("page/style.css");
 const SCRIPT: &str = include_str!("page/page.js");
 
 #[must_use]
@@ -24,12 +24,9 @@ pub fn html(run: &Run, findings: &Findings) -> String {
     let groups: String =
         findings.groups.iter().map(|group| section(group, run.manifest.effect)).collect();
     format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\"><title>{title}</title>\
-         <style>{STYLE}</style></head><body><main>\n\
-         <header><h1>{title}</h1><p class=\"sub\">{}</p>{}</header>\n{groups}{}{}{}{}\n\
+        "{}<header><h1>{title}</h1><p class=\"sub\">{}</p>{}</header>\n{groups}{}{}{}{}\n\
          </main><script>{SCRIPT}</script></body></html>\n",
+        opening(&title, ""),
         subtitle_items(run),
         notices(run, findings),
         when_section(run),
@@ -39,12 +36,24 @@ pub fn html(run: &Run, findings: &Findings) -> String {
     )
 }
 
+/// Every page up to its header; `title` is escaped already.
+pub fn opening(title: &str, more_style: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <meta name=\"color-scheme\" content=\"light dark\"><title>{title}</title>\
+         <style>{STYLE}{more_style}</style></head><body><main>\n"
+    )
+}
+
 /// An item breaks only as a whole.
-fn subtitle_items(run: &Run) -> String {
-    let items = subtitle(run);
-    let items: Vec<String> =
-        items.split(" \u{b7} ").map(|item| format!("<span>{}</span>", escape(item))).collect();
+pub fn items<'a>(items: impl Iterator<Item = &'a str>) -> String {
+    let items: Vec<String> = items.map(|item| format!("<span>{}</span>", escape(item))).collect();
     items.join("\u{b7} ")
+}
+
+fn subtitle_items(run: &Run) -> String {
+    items(subtitle(run).split(" \u{b7} "))
 }
 
 fn notices(run: &Run, findings: &Findings) -> String {

@@ -3,7 +3,7 @@
 
 use crate::{
     format::{ms, three, time},
-    html::STYLE,
+    html::{items, opening},
     svg::{LogAxis, Svg, escape, linear_ticks, short},
 };
 
@@ -71,16 +71,11 @@ pub enum Tone {
 #[must_use]
 pub fn load_page(page: &LoadPage) -> String {
     let title = escape(&page.title);
-    let subtitle: Vec<String> =
-        page.subtitle.iter().map(|item| format!("<span>{}</span>", escape(item))).collect();
     format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\"><title>{title}</title>\
-         <style>{STYLE}{MORE_STYLE}</style></head><body><main>\n\
-         <header><h1><span class=\"what\">{title}</span></h1><p class=\"sub\">{}</p></header>\n\
+        "{}<header><h1><span class=\"what\">{title}</span></h1><p class=\"sub\">{}</p></header>\n\
          <section>{}{}{}</section>\n{}{}{}{}{}</main></body></html>\n",
-        subtitle.join("\u{b7} "),
+        opening(&title, MORE_STYLE),
+        items(page.subtitle.iter().map(String::as_str)),
         verdicts(page),
         figures(page),
         thresholds(page),

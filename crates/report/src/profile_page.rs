@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     format::number_of,
-    html::STYLE,
+    html::{items, opening},
     svg::{escape, short},
 };
 
@@ -90,18 +90,13 @@ const COLOURS: [(Colour, &str, &str); 5] = [
 #[must_use]
 pub fn profile_page(page: &ProfilePage) -> String {
     let title = escape(&page.title);
-    let subtitle: Vec<String> =
-        page.subtitle.iter().map(|item| format!("<span>{}</span>", escape(item))).collect();
     let notice = |text: &String| format!("<p class=\"notice\">{}</p>", escape(text));
     let notices: String = page.notices.iter().map(notice).collect();
     format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\"><title>{title}</title>\
-         <style>{STYLE}{MORE_STYLE}</style></head><body><main>\n\
-         <header><h1><span class=\"what\">{title}</span></h1><p class=\"sub\">{}</p>{notices}\
+        "{}<header><h1><span class=\"what\">{title}</span></h1><p class=\"sub\">{}</p>{notices}\
          </header>\n{}{}{}</main></body></html>\n",
-        subtitle.join("\u{b7} "),
+        opening(&title, MORE_STYLE),
+        items(page.subtitle.iter().map(String::as_str)),
         flame(page),
         subs(page),
         sources(page),

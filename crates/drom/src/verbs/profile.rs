@@ -118,11 +118,7 @@ fn attached(args: &Args, pid: i32) -> Result<ExitCode, Failure> {
 
 fn started(args: &Args) -> Result<ExitCode, Failure> {
     let stop = watch_interrupts();
-    let mut command = Command::new("perl");
-    let mut child = command.args(&args.script).spawn().map_err(|error| Failure {
-        message: format!("perl cannot be started: {error}; is it in PATH?"),
-        exit: Exit::Failed,
-    })?;
+    let mut child = spawn(Command::new("perl").args(&args.script))?;
     let pid = i32::try_from(child.id()).expect("a process number");
     let mut over = false;
     let attached = attach(pid, args.clock, |error| {
@@ -161,6 +157,13 @@ fn attach(pid: i32, clock: Clock, mut hope: impl FnMut(&Error) -> bool) -> Resul
 
 fn watch(args: &Args) -> Watch {
     Watch { rate_hz: args.rate, duration: args.duration, seed: clock::monotonic_ns() }
+}
+
+fn spawn(perl: &mut Command) -> Result<Child, Failure> {
+    perl.spawn().map_err(|error| Failure {
+        message: format!("perl cannot be started: {error}; is it in PATH?"),
+        exit: Exit::Failed,
+    })
 }
 
 fn wait(child: &mut Child) -> Result<ExitStatus, Failure> {
