@@ -125,6 +125,20 @@ fn too_few_connections_are_named_as_the_limit() {
     assert!((5.0..25.0).contains(&number(&told["capacity_rps"])), "{told:#}");
 }
 
+/// Eight requests are under way at the server's limit of 100 a second: with ten connections its
+/// answers take a quarter longer, and all of the connections are in use. It is full all the same.
+#[test]
+fn a_server_as_full_as_its_connections_has_a_capacity() {
+    let delay = drom_testkit::Delay::Constant(Duration::from_millis(70));
+    let script = Script { capacity_rps: Some(100.0), ..Script::always(Turn::after(delay)) };
+    let (_server, url) = start(script);
+    let flags = ["-c", "10", "--find-capacity", "p99<1s", "--capacity-time", "20s", "--json"];
+    let told = document(&drom(&[&[url.as_str()][..], &flags].concat()));
+    assert!((50.0..115.0).contains(&number(&told["capacity_rps"])), "{told:#}");
+    // A machine that has no time for the client has it named.
+    assert!(told["verdict"] == "found" || told["wall"] == "client", "{told:#}");
+}
+
 /// What was seen last is the end of the server, not its limit.
 #[test]
 fn a_server_that_does_not_answer_any_more_has_no_capacity() {

@@ -22,9 +22,11 @@ use crate::{
     threshold::Threshold,
 };
 
+mod fewer;
 mod judge;
 mod search;
 
+use fewer::Fewer;
 pub use judge::{Seen, judge};
 pub use search::{Bounds, Capacity, Ended, FULL_MIN, Search, TRIES_MAX, Tried, Try, Verdict, Wall};
 
@@ -96,6 +98,10 @@ const LATER: f64 = 1.5;
 const CLOSED_PART: u32 = 30;
 /// The search begins so far below what a closed loop reaches: there every queue is full.
 const START_SHARE: f64 = 0.8;
+/// Whether fewer connections carry less is seen in closed loops, in turn, each for this part of the
+/// time, in so many pairs at most.
+const FEWER_PART: u32 = 60;
+const FEWER_PAIRS: usize = 4;
 /// At rest: answers take no longer than twice what they took before, and a millisecond.
 const AT_REST: u32 = 2;
 const AT_REST_MORE: Duration = Duration::from_millis(1);
@@ -124,6 +130,7 @@ pub fn find(
         silent_ns: None,
         alone: Duration::ZERO,
         each: Duration::ZERO,
+        has_room: None,
         last_error: None,
         told_ns: began_ns,
         end_ns: began_ns.saturating_add(to_ns(asked.time)),
@@ -169,6 +176,8 @@ struct Server<'a> {
     /// What each of several requests at once adds to the time until all are answered, at most: of a
     /// server that takes one after the other, or lets only so many pass.
     each: Duration,
+    /// More connections would carry more, where that had to be known.
+    has_room: Option<bool>,
     /// Why the last request of a look has failed.
     last_error: Option<ErrorKind>,
     /// Until when the search has been told what was spent.
@@ -225,7 +234,10 @@ impl Server<'_> {
         if outcome.interrupted {
             return Ok(None);
         }
-        let seen = judge(&outcome, self.asked.conditions, self.quickest);
+        let mut seen = judge(&outcome, self.asked.conditions, self.quickest);
+        if seen.ended == Ended::Connections && !self.has_room(&seen)? {
+            seen.ended = Ended::Failed;
+        }
         let held = seen.ended == Ended::Held;
         if held {
             self.quickest = self.quickest.into_iter().chain(seen.service_p50).min();
@@ -274,6 +286,33 @@ impl Server<'_> {
         let plan = Plan { connections, warmup, ..self.asked.plan.clone() };
         let outcome = self.run_plan(plan, Stop::After(length), None)?;
         Ok((outcome.answers() > 0).then(|| outcome.done_rps()))
+    }
+
+    /// Whether all connections in use are too few, or the server is full as well: where some fewer
+    /// carry as much, more would carry no more.
+    fn has_room(&mut self, seen: &Seen) -> Result<bool, Error> {
+        if let Some(known) = self.has_room {
+            return Ok(known);
+        }
+        self.come_to_rest()?;
+        let length = seen.service_p50.unwrap_or_default() * TRY_TIMES;
+        let length = length.max(self.asked.time / FEWER_PART);
+        let mut trial = Fewer::of(self.asked.plan.connections);
+        // Whatever gets slower or faster meanwhile does so for both.
+        for is_fewer in [false, true, true, false].into_iter().cycle().take(2 * FEWER_PAIRS) {
+            let plan = Plan {
+                connections: trial.connections(is_fewer),
+                warmup: self.settling(),
+                ..self.asked.plan.clone()
+            };
+            if trial.is_decided() || self.stop.load(Relaxed) {
+                break;
+            }
+            trial.take(is_fewer, &self.run_plan(plan, Stop::After(length), None)?);
+        }
+        let has_room = trial.has_room();
+        self.has_room = Some(has_room);
+        Ok(has_room)
     }
 
     /// Waits for the queue that a try has left to be gone; whether that came in time. A queue that

@@ -37,6 +37,8 @@ pub struct Exchange {
     pub length: Option<u64>,
     /// How often the server has refused its stream.
     pub refusals: u8,
+    /// It began while fewer than half of the thread's places were in use.
+    pub is_sparse: bool,
 }
 
 impl Exchange {
@@ -58,6 +60,7 @@ impl Exchange {
             status: 0,
             length: None,
             refusals: 0,
+            is_sparse: false,
         }
     }
 }

@@ -219,10 +219,20 @@ impl<'a, W: World> Lane<'a, W> {
 
     #[inline]
     fn start(&mut self, connection: &mut Connection<W::Stream>, planned_ns: u64) {
+        let is_sparse = self.open.is_some() && self.is_sparse();
         self.tally.counts.sent += 1;
         self.in_flight += 1;
-        connection.flights.push_back(Exchange::new(planned_ns, self.now_ns));
+        let exchange = Exchange { is_sparse, ..Exchange::new(planned_ns, self.now_ns) };
+        connection.flights.push_back(exchange);
         connection.pending += 1;
+    }
+
+    /// Fewer than half of the places are in use. One place alone of several threads' tells nothing:
+    /// it is always free when its request begins.
+    fn is_sparse(&self) -> bool {
+        let places = u64::from(self.groups) * self.depth as u64;
+        let is_only = u64::from(self.plan.connections_used()) * self.depth as u64 == 1;
+        2 * self.in_flight < places && (places > 1 || is_only)
     }
 
     /// No turn: what the connection's free places do until there is one.

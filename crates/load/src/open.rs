@@ -32,9 +32,25 @@ pub struct OpenTally {
     pub drained_bytes: u64,
     /// Latencies over the window.
     pub rise: Rise,
-    /// The fastest answer of the warm-up, from the write: the server may have a queue by the time
-    /// that the window opens.
-    pub warmup_fastest_ns: Option<u64>,
+    /// Answers to requests that began while few were under way, those of the warm-up too: the
+    /// server may have a queue by the time that the window opens.
+    pub sparse: Sparse,
+}
+
+/// What the server takes while fewer than half of the places for requests are in use: one with a
+/// queue is twice as slow at least when all of them are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sparse {
+    pub answers: u64,
+    /// The sum, each from its write.
+    pub service_ns: u64,
+}
+
+impl Sparse {
+    #[must_use]
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.answers > 0).then(|| self.service_ns as f64 / self.answers as f64)
+    }
 }
 
 impl OpenTally {
@@ -51,13 +67,6 @@ impl OpenTally {
         self.lag.count() > 0 && self.lag.quantile_ns(0.99) > LAG_P99_NS_MAX
     }
 
-    /// What the fastest answer took from the write, one of the warm-up's too.
-    #[must_use]
-    pub fn fastest_ns(&self) -> u64 {
-        let fastest_ns = self.service.quantile_ns(0.0);
-        self.warmup_fastest_ns.map_or(fastest_ns, |before_ns| before_ns.min(fastest_ns))
-    }
-
     /// Empty again, the memory kept.
     pub fn clear(&mut self) {
         self.service.clear();
@@ -65,7 +74,7 @@ impl OpenTally {
         (self.queued, self.burst_max, self.unsent, self.carried) = (0, 0, 0, 0);
         (self.drained, self.drained_bytes) = (0, 0);
         self.rise = Rise::default();
-        self.warmup_fastest_ns = None;
+        self.sparse = Sparse::default();
     }
 
     pub fn merge(&mut self, other: &Self) {
@@ -78,8 +87,8 @@ impl OpenTally {
         self.drained += other.drained;
         self.drained_bytes += other.drained_bytes;
         self.rise.merge(&other.rise);
-        let fastest = [self.warmup_fastest_ns, other.warmup_fastest_ns];
-        self.warmup_fastest_ns = fastest.into_iter().flatten().min();
+        self.sparse.answers += other.sparse.answers;
+        self.sparse.service_ns += other.sparse.service_ns;
     }
 }
 

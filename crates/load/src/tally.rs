@@ -82,6 +82,10 @@ impl Tally {
     ) {
         let service_ns = self.served(exchange, is_good, now_ns);
         self.open.service.record_ns(service_ns);
+        if exchange.is_sparse {
+            self.open.sparse.answers += 1;
+            self.open.sparse.service_ns += service_ns;
+        }
         let latency_ns = now_ns.saturating_sub(exchange.planned_ns);
         self.times.latency.record_ns(latency_ns);
         if let Some((after_ns, window_ns)) = place_ns {

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{
     held::{Account, Accounts},
-    open::OpenTally,
+    open::{OpenTally, Sparse},
     outcome::Outcome,
 };
 
@@ -32,9 +32,13 @@ pub const CEILING_BELIEVED_SHARE: f64 = 1.10;
 const WINDOW_MIN: Duration = Duration::from_millis(100);
 /// From this share on, requests that found no free connection are what an open loop measures.
 const QUEUED_SHARE: f64 = 0.50;
-/// A server that has a queue of its own answers a typical request so many times slower than the
-/// fastest.
-const SERVER_QUEUE_RATIO: u64 = 2;
+/// What the server takes with all places in use, as a multiple of what it takes with few: up to the
+/// first it shows no queue, from the second on it has one. Twice as slow and more is one that is
+/// given twice as many requests as it has workers.
+const NO_QUEUE_RATIO: f64 = 1.15;
+const SERVER_QUEUE_RATIO: f64 = 1.5;
+/// Slower while there was little to do: a cold start, which tells nothing.
+const COLD_RATIO: f64 = 0.8;
 /// From this share of the machine's time on, what the hypervisor took is the reason.
 const STOLEN_SHARE: f64 = 0.10;
 /// A thread that works for so much of its time is not short of CPU.
@@ -48,7 +52,7 @@ pub struct Verdict {
     pub near: bool,
     /// The window was too short for anything to be said of it.
     pub is_short: bool,
-    /// What the limit was, where there was one.
+    /// What the limit was, where there was one; near to one only `Connections`.
     pub cause: Option<Cause>,
     /// Of the busiest thread: share of the window on a CPU, less what it spent looking for answers.
     pub busy_share: f64,
@@ -66,8 +70,29 @@ pub struct Verdict {
     pub worst_at: Option<Duration>,
     /// The rate as a share of the client's ceiling, where that was measured.
     pub ceiling_share: Option<f64>,
+    /// Where most requests waited for a place.
+    pub queued: Option<Queued>,
     /// In words, for a report.
     pub evidence: String,
+}
+
+/// What is known of the server where the requests of an open loop waited for a place in the client.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Queued {
+    /// Of the planned requests.
+    pub share: f64,
+    /// From the write, in the mean: all of them, and those begun while few were under way.
+    pub service_ns: f64,
+    pub sparse: Sparse,
+    pub by: Queue,
+}
+
+/// Whether the server has a queue, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    Server,
+    Client,
+    Unknown,
 }
 
 /// What a client lacked.
@@ -105,9 +130,21 @@ impl Cause {
                 "the hypervisor gives its CPU to other machines (steal): load from another machine"
             }
             Self::Connections => {
-                "requests wait for a free connection while the server has no queue: more \
+                "requests wait for a free connection while the server shows no queue: more \
                  connections (-c)"
             }
+        }
+    }
+
+    /// The same where it may have been the limit.
+    #[must_use]
+    pub fn advice_near(self) -> &'static str {
+        match self {
+            Self::Connections => {
+                "requests wait for a free connection, and whether the server could answer more at \
+                 once cannot be told: see what it does with more connections (-c)"
+            }
+            _ => self.advice(),
         }
     }
 }
@@ -123,12 +160,16 @@ pub fn client_limited(outcome: &Outcome, ceiling_rps: Option<f64>) -> Verdict {
         verdict.limited = true;
         verdict.cause = verdict.cause.or(Some(Cause::Work));
     }
-    if !verdict.limited
-        && outcome.open.as_ref().is_some_and(|open| lacks_connections(outcome, open))
-    {
-        (verdict.limited, verdict.cause) = (true, Some(Cause::Connections));
+    verdict.near |= believed.is_some_and(|share| share >= CEILING_NEAR_SHARE);
+    if !verdict.limited {
+        verdict.queued = outcome.open.as_ref().and_then(|open| queued(outcome, open));
+        let by = verdict.queued.map(|queued| queued.by);
+        verdict.limited = by == Some(Queue::Client);
+        let may_be = verdict.limited || by == Some(Queue::Unknown);
+        verdict.cause = may_be.then_some(Cause::Connections);
+        verdict.near |= may_be;
     }
-    verdict.near |= verdict.limited || believed.is_some_and(|share| share >= CEILING_NEAR_SHARE);
+    verdict.near |= verdict.limited;
     verdict.evidence = evidence(&verdict);
     verdict
 }
@@ -166,6 +207,7 @@ fn of_threads(outcome: &Outcome) -> Verdict {
         seconds: most.slices,
         worst_at: (most.spoiled > 0).then_some(most.worst.start),
         ceiling_share: None,
+        queued: None,
         evidence: String::new(),
     }
 }
@@ -185,24 +227,47 @@ fn cause(account: &Account, steal_share: Option<f64>) -> Cause {
     }
 }
 
-/// Most requests waited for a connection, and longer than for the server, which answers each as
-/// fast as the first: it has no queue, the open loop has one.
-fn lacks_connections(outcome: &Outcome, open: &OpenTally) -> bool {
+/// Most requests waited for a place, and as long as for the server.
+fn queued(outcome: &Outcome, open: &OpenTally) -> Option<Queued> {
     let planned = outcome.begun() + open.unsent;
-    let waited = (open.queued + open.unsent) as f64 / planned.max(1) as f64;
-    if outcome.scene.is_some() {
-        return waited >= QUEUED_SHARE && is_mostly_thinking(outcome, open);
+    let share = (open.queued + open.unsent) as f64 / planned.max(1) as f64;
+    let service_ns = open.service.mean_ns();
+    let by = match is_mostly_thinking(outcome, open) {
+        true => Queue::Client,
+        false if outcome.latency.quantile_ns(0.5) < 2 * open.service.quantile_ns(0.5) => {
+            return None;
+        }
+        false => whose_queue(open),
+    };
+    let queued = Queued { share, service_ns, sparse: open.sparse, by };
+    (share >= QUEUED_SHARE).then_some(queued)
+}
+
+/// By the mean: of a server with N workers that is given C requests at once, whatever its service
+/// times, that is C / N times as long (Little's law). Half of the places is the most that `sparse`
+/// begins with, so that it is twice as long at least where those were too many, too. A server that
+/// shares itself among all that is under way is as slow to the first ones: it shows no queue.
+fn whose_queue(open: &OpenTally) -> Queue {
+    let Some(sparse_ns) = open.sparse.mean_ns() else { return Queue::Unknown };
+    let service = &open.service;
+    let scatter_ns = service.histogram().stdev() / (open.sparse.answers as f64).sqrt();
+    let ratio_to = |sparse_ns: f64| service.mean_ns() / sparse_ns.max(1.0);
+    let (ratio, least) = (ratio_to(sparse_ns), ratio_to(sparse_ns + 2.0 * scatter_ns));
+    if least >= SERVER_QUEUE_RATIO {
+        Queue::Server
+    } else if (COLD_RATIO..=NO_QUEUE_RATIO).contains(&ratio)
+        && ratio_to(sparse_ns - scatter_ns) < SERVER_QUEUE_RATIO
+    {
+        Queue::Client
+    } else {
+        Queue::Unknown
     }
-    let (fastest_ns, typical_ns) = (open.fastest_ns(), open.service.quantile_ns(0.5));
-    waited >= QUEUED_SHARE
-        && typical_ns < SERVER_QUEUE_RATIO * fastest_ns
-        && outcome.latency.quantile_ns(0.5) >= 2 * typical_ns
 }
 
 /// Of what a round takes from its user the server's part is the smaller one.
 fn is_mostly_thinking(outcome: &Outcome, open: &OpenTally) -> bool {
     let served_s = open.service.mean_ns() / 1e9 * outcome.requests_a_round();
-    served_s < outcome.place_s_a_round() / 2.0
+    outcome.scene.is_some() && served_s < outcome.place_s_a_round() / 2.0
 }
 
 fn evidence(verdict: &Verdict) -> String {
@@ -228,11 +293,32 @@ fn evidence(verdict: &Verdict) -> String {
             "; the limit in {spoiled} of {seconds} seconds, most of all from {at:.0} s on"
         );
     }
+    if let Some(queued) = verdict.queued.filter(|_| verdict.cause == Some(Cause::Connections)) {
+        words += &format!("; {}", queued.words());
+    }
     match verdict.cause {
-        Some(_) => words + "; rate is a lower bound",
+        Some(_) if verdict.limited => words + "; rate is a lower bound",
+        Some(_) => words + "; rate may be a lower bound",
         None if verdict.near => words + "; near its limit",
         None if verdict.is_short => words + "; too short a window to tell (100 ms)",
         None => words,
+    }
+}
+
+impl Queued {
+    fn words(&self) -> String {
+        let time = |ns: f64| match ns / 1e6 {
+            ms if ms < 1.0 => format!("{:.0} us", ms * 1e3),
+            ms if ms < 100.0 => format!("{ms:.1} ms"),
+            ms => format!("{ms:.0} ms"),
+        };
+        let few = match (self.sparse.mean_ns(), self.sparse.answers) {
+            (None, _) => "none came while few were under way".to_owned(),
+            (Some(ns), 1) => format!("{} while few were under way (one answer)", time(ns)),
+            (Some(ns), of) => format!("{} while few were under way ({of} answers)", time(ns)),
+        };
+        let (percent, service) = (self.share * 100.0, time(self.service_ns));
+        format!("{percent:.0} % waited for a connection; an answer takes {service}, {few}")
     }
 }
 
@@ -345,34 +431,57 @@ mod tests {
 
     #[test]
     fn an_open_loop_without_enough_connections_says_so() {
-        let open = |fastest_us: u64, typical_us: u64, queued: u64| {
-            let mut open = OpenTally { queued, ..OpenTally::default() };
-            let mut latency = crate::outcome::Latency::default();
-            for at in 0..100 {
-                let us = if at == 0 { fastest_us } else { typical_us };
-                open.service.record_ns(us * 1_000);
-                latency.record_ns(us * 1_000 * 10);
-            }
-            Outcome { sent: 100, open: Some(open), latency, ..outcome(&[100], &[]) }
-        };
-        let cause = |outcome: &Outcome| client_limited(outcome, None).cause;
-        assert_eq!(cause(&open(1_000, 1_100, 90)), Some(Cause::Connections));
-        assert_eq!(cause(&open(1_000, 1_100, 40)), None, "few waited");
-        assert_eq!(cause(&open(1_000, 9_000, 90)), None, "the server has a queue");
-        let mut queueing = open(9_000, 9_000, 90);
-        assert_eq!(cause(&queueing), Some(Cause::Connections));
-        queueing.open.iter_mut().for_each(|open| open.warmup_fastest_ns = Some(1_000_000));
-        assert_eq!(cause(&queueing), None, "and had it when the window opened");
+        let limited = |outcome: &Outcome| client_limited(outcome, None).limited;
+        assert!(limited(&queueing(&[1_100], 2, 1_000, 90)));
+        assert!(!limited(&queueing(&[1_100], 2, 1_000, 40)), "few waited");
+        assert!(!limited(&queueing(&[9_000], 2, 1_000, 90)), "the server has a queue");
         // Users who think for most of their rounds of 100 ms, however their answers differ.
         let rounds = crate::scene::Rounds { begun: 100, ..Default::default() };
         let scene = Some(crate::SceneTally { rounds, ..Default::default() });
         let of_users = |accounted_s| Outcome {
             scene: scene.clone(),
             accounted_time: Duration::from_secs(accounted_s),
-            ..open(1_000, 9_000, 90)
+            ..queueing(&[9_000], 2, 1_000, 90)
         };
-        assert_eq!(cause(&of_users(10)), Some(Cause::Connections));
-        assert_eq!(cause(&of_users(1)), None, "the server has the most of them");
+        assert!(limited(&of_users(10)));
+        assert!(!limited(&of_users(1)), "the server has the most of them");
+    }
+
+    /// A hundred answers of an open loop which take so long in turn, each a tenth of its latency;
+    /// so many were begun while few were under way, and took so long.
+    fn queueing(service_us: &[u64], sparse: u64, sparse_us: u64, queued: u64) -> Outcome {
+        let sparse = Sparse { answers: sparse, service_ns: sparse * sparse_us * 1_000 };
+        let mut open = OpenTally { queued, sparse, ..OpenTally::default() };
+        let mut latency = crate::outcome::Latency::default();
+        for us in service_us.iter().cycle().take(100) {
+            open.service.record_ns(us * 1_000);
+            latency.record_ns(us * 1_000 * 10);
+        }
+        Outcome { sent: 100, open: Some(open), latency, ..outcome(&[100], &[]) }
+    }
+
+    #[test]
+    fn whose_queue_it_is_is_said_only_where_it_was_seen() {
+        let seen = |service_us: &[u64], sparse, sparse_us| {
+            let verdict = client_limited(&queueing(service_us, sparse, sparse_us, 90), None);
+            (verdict.near, verdict.queued.map(|queued| queued.by), verdict.evidence)
+        };
+        let by = |service_us: &[u64], sparse, sparse_us| seen(service_us, sparse, sparse_us).1;
+        assert_eq!(by(&[20_000], 4, 20_000), Some(Queue::Client));
+        assert_eq!(by(&[40_000], 4, 20_000), Some(Queue::Server));
+        assert_eq!(by(&[25_000], 4, 20_000), Some(Queue::Unknown), "ten on eight workers");
+        assert_eq!(by(&[20_000], 4, 90_000), Some(Queue::Unknown), "a cold start");
+        assert_eq!(by(&[20_000], 0, 0), Some(Queue::Unknown));
+        // Of answers that scatter as much as these three tell nothing, a hundred do.
+        let scattering = [2_000, 5_000, 20_000, 60_000, 150_000];
+        assert_eq!(by(&scattering, 3, 47_000), Some(Queue::Unknown));
+        assert_eq!(by(&scattering, 100, 47_000), Some(Queue::Client));
+        assert_eq!(by(&scattering, 3, 15_000), Some(Queue::Unknown));
+        assert_eq!(by(&scattering, 100, 15_000), Some(Queue::Server));
+        let (near, _, evidence) = seen(&[25_000], 4, 20_000);
+        assert!(near && evidence.contains("takes 25.0 ms, 20.0 ms while"), "{evidence}");
+        assert!(evidence.ends_with("may be a lower bound"), "{evidence}");
+        assert!(!seen(&[40_000], 4, 20_000).0, "nothing is said against the client");
     }
 
     #[test]

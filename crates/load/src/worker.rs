@@ -474,10 +474,9 @@ impl<W: World> Worker<'_, W> {
             }
         };
         self.warmup_requests = self.lane.tally.ended();
-        let service = &self.lane.tally.open.service;
-        let fastest_ns = (service.count() > 0).then(|| service.quantile_ns(0.0));
+        let sparse = self.lane.tally.open.sparse;
         self.lane.tally.clear();
-        self.lane.tally.open.warmup_fastest_ns = fastest_ns;
+        self.lane.tally.open.sparse = sparse;
         self.lane.tally.counts.sent = in_flight;
         if let Some(open) = &mut self.lane.open {
             open.open_window(self.orders.open_ns);

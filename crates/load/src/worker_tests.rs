@@ -9,6 +9,7 @@ use crate::{
     plan::{Pace, Target},
     sim::{Act, Asked, Sim, page},
     timeline::Timeline,
+    verdict::Queue,
 };
 
 const MS: u64 = 1_000_000;
@@ -391,6 +392,49 @@ fn waiting_for_a_connection_is_waiting() {
     assert!(is_near(open.service.quantile_ns(0.999), MS));
     assert!(open.queued >= 2_780, "{}", open.queued);
     assert_eq!(open.queued + open.lag.count(), 60_000);
+}
+
+/// So many workers, first come first served; each answer takes 20 ms, or as long by chance in the
+/// mean.
+fn workers(number: usize, is_random: bool) -> impl FnMut(Asked<'_>) -> Vec<(u64, Act)> {
+    let (mut free_ns, mut rng) = (vec![0; number], drom_stats::Rng::new(number as u64));
+    move |asked| {
+        let times = if is_random { -(1.0 - rng.unit()).ln() } else { 1.0 };
+        let first = free_ns.iter_mut().min().expect("a worker");
+        *first = asked.now_ns.max(*first) + (times * 20.0 * MS as f64) as u64;
+        vec![(*first - asked.now_ns, page("x"))]
+    }
+}
+
+/// The rate is far above what any of them can: whose queue it is tells only what the server takes
+/// while few requests are under way.
+#[test]
+fn whose_queue_it_is_is_seen_at_its_beginning() {
+    let by = |connections, number, is_random, warmup_s| {
+        let plan = paced(connections, 20_000.0, Duration::from_secs(5));
+        let plan = Plan { warmup: Duration::from_secs(warmup_s), ..plan };
+        let outcome = run_pipelined(&plan, workers(number, is_random)).0;
+        crate::client_limited(&outcome, None).queued.expect("it is queued").by
+    };
+    for warmup_s in [0, 2] {
+        for connections in [1, 4, 7, 8] {
+            assert_eq!(by(connections, 8, false, warmup_s), Queue::Client, "{connections}");
+        }
+        for connections in [10, 11] {
+            assert_eq!(by(connections, 8, false, warmup_s), Queue::Unknown, "{connections}");
+        }
+        for connections in [16, 20, 40, 600] {
+            assert_eq!(by(connections, 8, false, warmup_s), Queue::Server, "{connections}");
+        }
+        for connections in [2, 3, 10, 50] {
+            assert_eq!(by(connections, 1, false, warmup_s), Queue::Server, "{connections}");
+        }
+    }
+    // Five answers that scatter tell nothing of two hundred workers; a hundred do.
+    assert_eq!(by(5, 200, true, 0), Queue::Unknown);
+    assert_eq!(by(200, 2_000, true, 0), Queue::Client);
+    assert_eq!(by(400, 100, true, 0), Queue::Server);
+    assert_eq!(by(1, 2_000, true, 0), Queue::Client, "there is no queue of one");
 }
 
 #[test]

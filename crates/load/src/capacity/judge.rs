@@ -28,10 +28,10 @@ pub(super) const GROWTH_CHANCE: f64 = 0.02;
 const MUTE_REQUESTS: f64 = 3.0;
 /// A generator that was late, and makes so much of the latency, was the reason for it.
 const LAG_SHARE: f64 = 0.3;
-/// So many requests found no connection free, and the server needed no more time for one than at
-/// its quickest try: more connections would have carried more.
+/// So many requests found no connection free, and the server needed little more time for one than
+/// at its quickest try: more connections may have carried more.
 const QUEUED_SHARE: f64 = 0.5;
-const AS_QUICK: f64 = 1.3;
+const AS_QUICK: f64 = 2.0;
 
 /// What a try showed.
 #[derive(Clone, Debug, PartialEq)]

@@ -41,7 +41,7 @@ pub enum Ended {
     Failed,
     /// A condition was not kept, and the client was busy or late: nothing is known of the server.
     Client,
-    /// The same, with all connections in use and a server that answered as fast as before.
+    /// The same, with all connections in use, of which fewer would have carried less.
     Connections,
 }
 
@@ -370,7 +370,22 @@ impl Search {
         };
         let (client, connections) = (above(Ended::Client), above(Ended::Connections));
         let wall = if client >= connections { Wall::Client } else { Wall::Connections };
-        (client + connections > above(Ended::Failed)).then_some(wall)
+        (client + connections > above(Ended::Failed)).then_some(wall).or(self.own_wall())
+    }
+
+    /// The client's, where the server's limit would lie well above all that held, and it was never
+    /// asked for the rates between.
+    fn own_wall(&self) -> Option<Wall> {
+        let of_server = self.limit_of_server()?.at.exp();
+        let well_below = of_server * (-2.0 * ASIDE_LN).exp();
+        let highest_rps = self.highest_held().filter(|highest| *highest < well_below)?;
+        let between = |tried: &&Tried| (highest_rps..of_server).contains(&tried.rate_rps);
+        let mut ended = self.deciding().filter(between).map(|tried| tried.ended);
+        ended.find_map(|ended| match ended {
+            Ended::Client => Some(Wall::Client),
+            Ended::Connections => Some(Wall::Connections),
+            Ended::Held | Ended::Failed => None,
+        })
     }
 
     fn at_least(&self, highest_rps: f64, wall: Wall) -> Capacity {
@@ -382,8 +397,7 @@ impl Search {
     }
 
     fn between(&self) -> Capacity {
-        let of_server = self.limit_of(|ended| matches!(ended, Ended::Held | Ended::Failed));
-        let limit = of_server.or(self.limit);
+        let limit = self.limit_of_server().or(self.limit);
         Capacity {
             rate_rps: limit.map(|limit| limit.at.exp()),
             lower_rps: limit.map(|limit| (limit.lower - UNSEEN_LN).exp()),
@@ -412,6 +426,11 @@ impl Search {
         let now = self.limit.map(|limit| limit.at).or(highest);
         let has_failed = self.known().iter().any(|tried| tried.ended == Ended::Failed);
         has_failed && now.is_none_or(|now| now < before + SLOWER.ln())
+    }
+
+    /// By the tries in which the server was seen.
+    fn limit_of_server(&self) -> Option<Limit> {
+        self.limit_of(|ended| matches!(ended, Ended::Held | Ended::Failed))
     }
 
     /// On the logarithmic scale, from the tries that count.

@@ -362,6 +362,23 @@ fn a_limit_of_the_clients_is_no_capacity() {
 }
 
 #[test]
+fn no_limit_is_told_that_only_the_client_stands_before() {
+    let mut search = Search::new(bounds(800.0));
+    let mut take = |rate_rps, ended| {
+        let duration = search.full_length();
+        search.take(Tried { rate_rps, duration, took: duration, ended });
+        search.found()
+    };
+    let mut found = take(800.0, Ended::Held);
+    let of_client = [880.0, 900.0, 920.0].map(|rate_rps| (rate_rps, Ended::Client));
+    for (rate_rps, ended) in of_client.into_iter().chain([(1_100.0, Ended::Failed); 3]) {
+        found = take(rate_rps, ended);
+    }
+    assert_eq!(found.verdict, Verdict::AtLeast(Wall::Client), "{found:?}");
+    assert!(found.rate_rps <= Some(800.0) && found.upper_rps.is_none(), "{found:?}");
+}
+
+#[test]
 fn what_is_known_so_far_can_be_asked_at_any_time() {
     let mut search = Search::new(bounds(800.0));
     assert_eq!(search.found().verdict, Verdict::Unknown);

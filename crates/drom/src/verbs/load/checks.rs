@@ -196,6 +196,8 @@ pub enum Found {
     Unknown(String),
     /// A warning whatever the entry says.
     Near(String),
+    /// The same, and what to do about it.
+    NearBecause(String, &'static str),
     Bad(String),
     /// Bad, and what to do about it.
     Because(String, &'static str),
@@ -225,6 +227,7 @@ impl Entry {
             Found::Good(evidence) => (State::Ok, evidence, None),
             Found::Unknown(evidence) => (State::Unknown, evidence, None),
             Found::Near(evidence) => (State::Warning, evidence, Some(self.advice)),
+            Found::NearBecause(evidence, advice) => (State::Warning, evidence, Some(advice)),
             Found::Bad(evidence) => (self.otherwise, evidence, Some(self.advice)),
             Found::Because(evidence, advice) => (self.otherwise, evidence, Some(advice)),
         };
@@ -309,7 +312,8 @@ fn backlog(plan: &Plan, outcome: &Outcome) -> Option<Found> {
     if growth.is_none() && behind.is_none() {
         return Some(Found::Good(evidence));
     }
-    Some(match client_limited(outcome, None).cause {
+    let verdict = client_limited(outcome, None);
+    Some(match verdict.cause.filter(|_| verdict.limited) {
         Some(Cause::Connections) => Found::Because(evidence, "it is the client's: see `client`"),
         _ => Found::Bad(evidence),
     })
@@ -388,11 +392,12 @@ fn little(plan: &Plan, outcome: &Outcome) -> Found {
 
 fn client(outcome: &Outcome) -> Found {
     let verdict = client_limited(outcome, None);
-    match (verdict.cause, verdict.near) {
-        (Some(cause), _) => Found::Because(verdict.evidence, cause.advice()),
-        (None, _) if verdict.is_short => Found::Unknown(verdict.evidence),
-        (None, true) => Found::Near(verdict.evidence),
-        (None, false) => Found::Good(verdict.evidence),
+    match verdict.cause {
+        Some(cause) if verdict.limited => Found::Because(verdict.evidence, cause.advice()),
+        Some(cause) => Found::NearBecause(verdict.evidence, cause.advice_near()),
+        None if verdict.is_short => Found::Unknown(verdict.evidence),
+        None if verdict.near => Found::Near(verdict.evidence),
+        None => Found::Good(verdict.evidence),
     }
 }
 

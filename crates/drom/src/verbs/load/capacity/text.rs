@@ -191,7 +191,7 @@ fn reason(told: &Told<'_>, wall: Wall) -> String {
                 1 => "the only one was".to_owned(),
                 all => format!("all {} were", who(told.asked.plan, all)),
             };
-            format!("{all} in use while the server was as quick as ever: more (-c) may find more")
+            format!("{all} in use, and the server was not seen to be full: more (-c) may find more")
         }
         Wall::Bound => {
             "every try held at the highest rate that may be tried (--capacity-max)".to_owned()
