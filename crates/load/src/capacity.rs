@@ -26,7 +26,7 @@ mod fewer;
 mod judge;
 mod search;
 
-use fewer::Fewer;
+pub use fewer::Fewer;
 pub use judge::{Seen, judge};
 pub use search::{Bounds, Capacity, Ended, FULL_MIN, Search, TRIES_MAX, Tried, Try, Verdict, Wall};
 
@@ -63,6 +63,8 @@ pub struct Found {
     /// What the closed loop before the search reached, and over how many connections.
     pub closed_rps: Option<f64>,
     pub closed_connections: u32,
+    /// What fewer connections carried, where all were in use.
+    pub fewer: Option<Fewer>,
     pub took: Duration,
     pub interrupted: bool,
     /// For how long nothing had been answered when it was stopped, where it was over a second.
@@ -130,7 +132,7 @@ pub fn find(
         silent_ns: None,
         alone: Duration::ZERO,
         each: Duration::ZERO,
-        has_room: None,
+        fewer: None,
         last_error: None,
         told_ns: began_ns,
         end_ns: began_ns.saturating_add(to_ns(asked.time)),
@@ -156,8 +158,8 @@ pub fn find(
     }
     let (took, interrupted) = (since(began_ns), stop.load(Relaxed));
     let silent = server.silent_ns.map(since).filter(|silent| interrupted && *silent > SILENT);
-    let capacity = search.found();
-    Ok(Found { capacity, closed_rps, closed_connections, took, interrupted, silent, broken })
+    let (capacity, fewer) = (search.found(), server.fewer);
+    Ok(Found { capacity, closed_rps, closed_connections, fewer, took, interrupted, silent, broken })
 }
 
 /// The server under search.
@@ -176,8 +178,8 @@ struct Server<'a> {
     /// What each of several requests at once adds to the time until all are answered, at most: of a
     /// server that takes one after the other, or lets only so many pass.
     each: Duration,
-    /// More connections would carry more, where that had to be known.
-    has_room: Option<bool>,
+    /// What fewer connections carry, where that had to be known.
+    fewer: Option<Fewer>,
     /// Why the last request of a look has failed.
     last_error: Option<ErrorKind>,
     /// Until when the search has been told what was spent.
@@ -288,11 +290,10 @@ impl Server<'_> {
         Ok((outcome.answers() > 0).then(|| outcome.done_rps()))
     }
 
-    /// Whether all connections in use are too few, or the server is full as well: where some fewer
-    /// carry as much, more would carry no more.
+    /// Whether the connections, all in use, are the limit, or the server is.
     fn has_room(&mut self, seen: &Seen) -> Result<bool, Error> {
-        if let Some(known) = self.has_room {
-            return Ok(known);
+        if let Some(known) = self.fewer {
+            return Ok(known.has_room());
         }
         self.come_to_rest()?;
         let length = seen.service_p50.unwrap_or_default() * TRY_TIMES;
@@ -310,9 +311,8 @@ impl Server<'_> {
             }
             trial.take(is_fewer, &self.run_plan(plan, Stop::After(length), None)?);
         }
-        let has_room = trial.has_room();
-        self.has_room = Some(has_room);
-        Ok(has_room)
+        self.fewer = Some(trial);
+        Ok(trial.has_room())
     }
 
     /// Waits for the queue that a try has left to be gone; whether that came in time. A queue that

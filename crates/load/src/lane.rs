@@ -227,12 +227,11 @@ impl<'a, W: World> Lane<'a, W> {
         connection.pending += 1;
     }
 
-    /// Fewer than half of the places are in use. One place alone of several threads' tells nothing:
-    /// it is always free when its request begins.
+    /// Fewer than half of the places are in use by others. A single place tells nothing: no other
+    /// is ever in use.
     fn is_sparse(&self) -> bool {
         let places = u64::from(self.groups) * self.depth as u64;
-        let is_only = u64::from(self.plan.connections_used()) * self.depth as u64 == 1;
-        2 * self.in_flight < places && (places > 1 || is_only)
+        2 * self.in_flight < places && places > 1
     }
 
     /// No turn: what the connection's free places do until there is one.
@@ -371,8 +370,8 @@ impl<'a, W: World> Lane<'a, W> {
             None => self.tally.answered(&exchange, is_good, self.now_ns),
             Some(open) => {
                 self.tally.open.drained += u64::from(self.now_ns >= self.end_ns);
-                let place_ns = open.place_ns(exchange.planned_ns);
-                self.tally.answered_open(&exchange, is_good, self.now_ns, place_ns);
+                let place = (open.place_ns(exchange.planned_ns), self.is_sparse());
+                self.tally.answered_open(&exchange, is_good, self.now_ns, place);
             }
         }
         if !self.plan.keepalive {

@@ -33,12 +33,12 @@ pub struct OpenTally {
     /// Latencies over the window.
     pub rise: Rise,
     /// Answers to requests that began while few were under way, those of the warm-up too: the
-    /// server may have a queue by the time that the window opens.
+    /// server may have a queue by the time that the window opens. And those that ended so as well.
     pub sparse: Sparse,
+    pub sparse_throughout: Sparse,
 }
 
-/// What the server takes while fewer than half of the places for requests are in use: one with a
-/// queue is twice as slow at least when all of them are.
+/// What the server takes while fewer than half of the places for requests are in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sparse {
     pub answers: u64,
@@ -47,6 +47,16 @@ pub struct Sparse {
 }
 
 impl Sparse {
+    pub fn record(&mut self, service_ns: u64) {
+        self.answers += 1;
+        self.service_ns += service_ns;
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.answers += other.answers;
+        self.service_ns += other.service_ns;
+    }
+
     #[must_use]
     pub fn mean_ns(&self) -> Option<f64> {
         (self.answers > 0).then(|| self.service_ns as f64 / self.answers as f64)
@@ -74,7 +84,7 @@ impl OpenTally {
         (self.queued, self.burst_max, self.unsent, self.carried) = (0, 0, 0, 0);
         (self.drained, self.drained_bytes) = (0, 0);
         self.rise = Rise::default();
-        self.sparse = Sparse::default();
+        (self.sparse, self.sparse_throughout) = Default::default();
     }
 
     pub fn merge(&mut self, other: &Self) {
@@ -87,8 +97,8 @@ impl OpenTally {
         self.drained += other.drained;
         self.drained_bytes += other.drained_bytes;
         self.rise.merge(&other.rise);
-        self.sparse.answers += other.sparse.answers;
-        self.sparse.service_ns += other.sparse.service_ns;
+        self.sparse.merge(other.sparse);
+        self.sparse_throughout.merge(other.sparse_throughout);
     }
 }
 

@@ -71,20 +71,22 @@ impl Tally {
     }
 
     /// The same in an open loop: latency counts from the planned time, which has a place in the
-    /// window ([`Open::place_ns`](crate::open::Open::place_ns)).
+    /// window ([`Open::place_ns`](crate::open::Open::place_ns)); few others are under way or not.
     #[inline]
     pub fn answered_open(
         &mut self,
         exchange: &Exchange,
         is_good: bool,
         now_ns: u64,
-        place_ns: Option<(u64, u64)>,
+        (place_ns, ends_sparse): (Option<(u64, u64)>, bool),
     ) {
         let service_ns = self.served(exchange, is_good, now_ns);
         self.open.service.record_ns(service_ns);
         if exchange.is_sparse {
-            self.open.sparse.answers += 1;
-            self.open.sparse.service_ns += service_ns;
+            self.open.sparse.record(service_ns);
+        }
+        if exchange.is_sparse && ends_sparse {
+            self.open.sparse_throughout.record(service_ns);
         }
         let latency_ns = now_ns.saturating_sub(exchange.planned_ns);
         self.times.latency.record_ns(latency_ns);

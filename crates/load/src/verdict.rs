@@ -5,7 +5,7 @@
 //! counts as busy: the client, not the server, was being waited for. So does time in which it was
 //! stopped, which only the answers tell of that lay there meanwhile (`held.rs`).
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use serde::Serialize;
 
@@ -32,13 +32,11 @@ pub const CEILING_BELIEVED_SHARE: f64 = 1.10;
 const WINDOW_MIN: Duration = Duration::from_millis(100);
 /// From this share on, requests that found no free connection are what an open loop measures.
 const QUEUED_SHARE: f64 = 0.50;
-/// What the server takes with all places in use, as a multiple of what it takes with few: up to the
-/// first it shows no queue, from the second on it has one. Twice as slow and more is one that is
-/// given twice as many requests as it has workers.
-const NO_QUEUE_RATIO: f64 = 1.15;
+/// What the server takes with all places in use, as a multiple of what it takes with few: within the
+/// first it has no queue, from the second on it has one. Twice as slow and more is one that is given
+/// twice as many requests as it has workers. One that was slower with little to do was cold.
+const NO_QUEUE_RATIO: RangeInclusive<f64> = 0.8..=1.05;
 const SERVER_QUEUE_RATIO: f64 = 1.5;
-/// Slower while there was little to do: a cold start, which tells nothing.
-const COLD_RATIO: f64 = 0.8;
 /// From this share of the machine's time on, what the hypervisor took is the reason.
 const STOLEN_SHARE: f64 = 0.10;
 /// A thread that works for so much of its time is not short of CPU.
@@ -81,7 +79,8 @@ pub struct Verdict {
 pub struct Queued {
     /// Of the planned requests.
     pub share: f64,
-    /// From the write, in the mean: all of them, and those begun while few were under way.
+    /// From the write, in the mean: all of them, and those begun while few were under way, or those
+    /// that were so throughout where there are such.
     pub service_ns: f64,
     pub sparse: Sparse,
     pub by: Queue,
@@ -232,36 +231,47 @@ fn queued(outcome: &Outcome, open: &OpenTally) -> Option<Queued> {
     let planned = outcome.begun() + open.unsent;
     let share = (open.queued + open.unsent) as f64 / planned.max(1) as f64;
     let service_ns = open.service.mean_ns();
-    let by = match is_mostly_thinking(outcome, open) {
-        true => Queue::Client,
-        false if outcome.latency.quantile_ns(0.5) < 2 * open.service.quantile_ns(0.5) => {
-            return None;
-        }
-        false => whose_queue(open),
+    let is_thinking = is_mostly_thinking(outcome, open);
+    let waits_long = outcome.latency.quantile_ns(0.5) >= 2 * open.service.quantile_ns(0.5);
+    let by = match whose_queue(open) {
+        _ if is_thinking => Queue::Unknown,
+        // Of users who think now and then fewer requests are under way than places are in use.
+        Queue::Client if outcome.scene.is_some() => Queue::Unknown,
+        by => by,
     };
-    let queued = Queued { share, service_ns, sparse: open.sparse, by };
-    (share >= QUEUED_SHARE).then_some(queued)
+    let seen = open.sparse_throughout;
+    let sparse = if seen.answers > 0 { seen } else { open.sparse };
+    let queued = Queued { share, service_ns, sparse, by };
+    (share >= QUEUED_SHARE && (is_thinking || waits_long)).then_some(queued)
 }
 
 /// By the mean: of a server with N workers that is given C requests at once, whatever its service
 /// times, that is C / N times as long (Little's law). Half of the places is the most that `sparse`
 /// begins with, so that it is twice as long at least where those were too many, too. A server that
-/// shares itself among all that is under way is as slow to the first ones: it shows no queue.
+/// shares itself among all that is under way is as slow to those that were few only at their
+/// beginning: that it has no queue is known by those that were few throughout.
 fn whose_queue(open: &OpenTally) -> Queue {
-    let Some(sparse_ns) = open.sparse.mean_ns() else { return Queue::Unknown };
-    let service = &open.service;
-    let scatter_ns = service.histogram().stdev() / (open.sparse.answers as f64).sqrt();
-    let ratio_to = |sparse_ns: f64| service.mean_ns() / sparse_ns.max(1.0);
-    let (ratio, least) = (ratio_to(sparse_ns), ratio_to(sparse_ns + 2.0 * scatter_ns));
-    if least >= SERVER_QUEUE_RATIO {
-        Queue::Server
-    } else if (COLD_RATIO..=NO_QUEUE_RATIO).contains(&ratio)
-        && ratio_to(sparse_ns - scatter_ns) < SERVER_QUEUE_RATIO
-    {
-        Queue::Client
-    } else {
-        Queue::Unknown
+    let has_queue = of_sparse(open, open.sparse)
+        .is_some_and(|(ns, scatter_ns)| slower(open, ns + 2.0 * scatter_ns) >= SERVER_QUEUE_RATIO);
+    let has_none = of_sparse(open, open.sparse_throughout).is_some_and(|(ns, scatter_ns)| {
+        NO_QUEUE_RATIO.contains(&slower(open, ns))
+            && slower(open, ns - scatter_ns) < SERVER_QUEUE_RATIO
+    });
+    match (has_queue, has_none) {
+        (true, _) => Queue::Server,
+        (false, true) => Queue::Client,
+        (false, false) => Queue::Unknown,
     }
+}
+
+/// Their mean, and its error if they scatter like all of them.
+fn of_sparse(open: &OpenTally, sparse: Sparse) -> Option<(f64, f64)> {
+    let error_ns = open.service.histogram().stdev() / (sparse.answers as f64).sqrt();
+    Some((sparse.mean_ns()?, error_ns))
+}
+
+fn slower(open: &OpenTally, than_ns: f64) -> f64 {
+    open.service.mean_ns() / than_ns.max(1.0)
 }
 
 /// Of what a round takes from its user the server's part is the smaller one.
@@ -432,8 +442,8 @@ mod tests {
     #[test]
     fn an_open_loop_without_enough_connections_says_so() {
         let limited = |outcome: &Outcome| client_limited(outcome, None).limited;
-        assert!(limited(&queueing(&[1_100], 2, 1_000, 90)));
-        assert!(!limited(&queueing(&[1_100], 2, 1_000, 40)), "few waited");
+        assert!(limited(&queueing(&[1_000], 2, 1_000, 90)));
+        assert!(!limited(&queueing(&[1_000], 2, 1_000, 40)), "few waited");
         assert!(!limited(&queueing(&[9_000], 2, 1_000, 90)), "the server has a queue");
         // Users who think for most of their rounds of 100 ms, however their answers differ.
         let rounds = crate::scene::Rounds { begun: 100, ..Default::default() };
@@ -443,15 +453,17 @@ mod tests {
             accounted_time: Duration::from_secs(accounted_s),
             ..queueing(&[9_000], 2, 1_000, 90)
         };
-        assert!(limited(&of_users(10)));
-        assert!(!limited(&of_users(1)), "the server has the most of them");
+        let near = |outcome: &Outcome| client_limited(outcome, None).near;
+        assert!(!limited(&of_users(10)) && near(&of_users(10)), "it may be full besides");
+        assert!(!near(&of_users(1)), "the server has the most of them");
     }
 
     /// A hundred answers of an open loop which take so long in turn, each a tenth of its latency;
-    /// so many were begun while few were under way, and took so long.
+    /// few others were under way beside so many, throughout, which took so long.
     fn queueing(service_us: &[u64], sparse: u64, sparse_us: u64, queued: u64) -> Outcome {
         let sparse = Sparse { answers: sparse, service_ns: sparse * sparse_us * 1_000 };
-        let mut open = OpenTally { queued, sparse, ..OpenTally::default() };
+        let empty = OpenTally::default();
+        let mut open = OpenTally { queued, sparse, sparse_throughout: sparse, ..empty };
         let mut latency = crate::outcome::Latency::default();
         for us in service_us.iter().cycle().take(100) {
             open.service.record_ns(us * 1_000);
@@ -482,6 +494,10 @@ mod tests {
         assert!(near && evidence.contains("takes 25.0 ms, 20.0 ms while"), "{evidence}");
         assert!(evidence.ends_with("may be a lower bound"), "{evidence}");
         assert!(!seen(&[40_000], 4, 20_000).0, "nothing is said against the client");
+        let mut shared = queueing(&[20_000], 4, 20_000, 90);
+        shared.open.iter_mut().for_each(|open| open.sparse_throughout = Sparse::default());
+        let queued = client_limited(&shared, None).queued.expect("queued");
+        assert_eq!((queued.by, queued.sparse.answers), (Queue::Unknown, 4), "few at first only");
     }
 
     #[test]

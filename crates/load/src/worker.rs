@@ -23,7 +23,7 @@ use crate::{
     exchange::Record,
     held::{Accounts, Ledger, Spent},
     lane::Lane,
-    open::{Due, Open, Settled},
+    open::{Due, Open, OpenTally, Settled},
     pace::{self, Mark},
     patience::{LOOK_NS_MAX, Patience},
     plan::{Plan, Stop},
@@ -474,9 +474,10 @@ impl<W: World> Worker<'_, W> {
             }
         };
         self.warmup_requests = self.lane.tally.ended();
-        let sparse = self.lane.tally.open.sparse;
+        let OpenTally { sparse, sparse_throughout, .. } = self.lane.tally.open;
         self.lane.tally.clear();
-        self.lane.tally.open.sparse = sparse;
+        let open = &mut self.lane.tally.open;
+        (open.sparse, open.sparse_throughout) = (sparse, sparse_throughout);
         self.lane.tally.counts.sent = in_flight;
         if let Some(open) = &mut self.lane.open {
             open.open_window(self.orders.open_ns);

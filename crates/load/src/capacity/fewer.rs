@@ -2,14 +2,18 @@
 //!
 //! A server with fewer workers than connections is full, whatever its answers take and however they
 //! scatter: some connections fewer carry as much. One with more workers answers each connection as
-//! if it were alone: a quarter fewer carry a quarter less.
+//! if it were alone: a quarter fewer carry a quarter less. Between them are servers that gain by
+//! every request under way, if less and less (batches, locks): the rate is what they take over these
+//! connections, and it is said that more may bring more.
 
 use crate::{outcome::Outcome, verdict::client_limited};
 
 /// Of the connections.
 const FEWER_SHARE: f64 = 0.75;
-/// More connections have room where fewer lose this part of what they would lose if each counted.
-const COUNTS: f64 = 0.5;
+/// The connections are the limit where fewer lose this part of what they would lose if each counted,
+/// and more may carry more where they lose this part of it.
+const COUNTS: f64 = 0.8;
+const COUNTS_A_LITTLE: f64 = 0.1;
 /// So many errors from that is decided.
 const ERRORS: f64 = 2.0;
 
@@ -59,8 +63,17 @@ impl Fewer {
         self.is_limited || (gained - COUNTS).abs() > ERRORS * error
     }
 
+    /// The server takes as much as it is given: more connections would carry more.
     pub fn has_room(&self) -> bool {
-        self.is_limited || self.gained().is_none_or(|(gained, _)| gained >= COUNTS)
+        self.is_limited || self.gained().is_none_or(|(gained, error)| gained + error >= COUNTS)
+    }
+
+    /// How many carried which part less, where that is to be seen: more may carry more.
+    #[must_use]
+    pub fn lost(&self) -> Option<(u32, f64)> {
+        let (gained, error) = self.gained().filter(|_| !self.is_limited)?;
+        let lost = 1.0 - self.less.rate() / self.all.rate();
+        (gained > COUNTS_A_LITTLE.max(error)).then_some((self.fewer, lost))
     }
 
     /// What those that are more have brought, 1: as much as each of the others; with its error
@@ -96,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_server_as_full_as_its_connections_has_no_room() {
-        for (connections, workers) in [(10, 8), (10, 1), (1_000, 760), (2, 1), (4, 3), (5, 3)] {
+        for (connections, workers) in [(10, 8), (22, 20), (1_000, 760), (2, 1), (4, 3), (5, 3)] {
             let trial = trial(connections, workers, 10.0);
             assert!(!trial.has_room(), "{connections} on {workers}");
         }
@@ -107,8 +120,24 @@ mod tests {
     }
 
     #[test]
+    fn who_is_full_or_not_quite_is_told() {
+        assert_eq!(trial(10, 4, 10.0).lost(), None, "as much");
+        let (fewer, lost) = trial(22, 20, 10.0).lost().expect("16 are fewer than 20 workers");
+        assert!(fewer == 16 && (lost - 0.2).abs() < 1e-9, "{fewer} {lost}");
+        // Of 690 answers a second fifteen carry 640: each batch has more in it.
+        let mut batches = Fewer::of(20);
+        batches.add(false, 6_900.0, 10.0);
+        batches.add(true, 6_400.0, 10.0);
+        assert!(!batches.has_room() && batches.lost().is_some(), "{batches:?}");
+        let mut chance = Fewer::of(20);
+        chance.add(false, 69.0, 0.1);
+        chance.add(true, 64.0, 0.1);
+        assert_eq!(chance.lost(), None);
+    }
+
+    #[test]
     fn few_answers_decide_nothing() {
-        assert!(trial(10, 8, 10.0).is_decided() && trial(8, 8, 10.0).is_decided());
+        assert!(trial(10, 8, 10.0).is_decided() && trial(8, 8, 100.0).is_decided());
         assert!(!trial(10, 8, 0.1).is_decided());
         assert!(!Fewer::of(10).is_decided(), "nothing was seen");
         assert!(Fewer::of(1).is_decided() && Fewer::of(1).has_room(), "there are no fewer");

@@ -301,12 +301,13 @@ fn backlog(plan: &Plan, outcome: &Outcome) -> Option<Found> {
     });
     let drained = number_of(open.drained, "answer");
     let behind = behind(plan, outcome, open);
-    let waiting = behind.map_or_else(String::new, |(waiting, usual)| {
-        format!(
+    let waiting = behind.map_or_else(String::new, |(waiting, usual)| match &outcome.scene {
+        Some(_) => format!("; {} never began", number_of(waiting, "planned round")),
+        None => format!(
             "; {} waited at once or in vain, where {} would have if the server kept up",
             number_of(waiting, "request"),
             count(usual)
-        )
+        ),
     });
     let evidence = format!("{drained} came after the window{waiting}{rise}");
     if growth.is_none() && behind.is_none() {
@@ -321,9 +322,16 @@ fn backlog(plan: &Plan, outcome: &Outcome) -> Option<Found> {
 
 /// So many waited, and so many would of a server that keeps up: where they were many more, at the
 /// end of the window or before it. Those that waited when it opened are not meant. Rounds of users
-/// have pauses: of them nothing is known.
+/// have pauses: of them only those count that never began.
 fn behind(plan: &Plan, outcome: &Outcome, open: &OpenTally) -> Option<(u64, u64)> {
-    let pace = plan.pace.as_ref().filter(|_| outcome.scene.is_none())?;
+    let share = BEHIND_SHARE * open.planned(outcome.begun()) as f64;
+    let more = |waiting: u64| waiting.saturating_sub(open.carried) as f64;
+    // Where much was never sent, latencies are those of a queue from the beginning.
+    let is_left = more(open.unsent) > UNDER_WAY_FEW + UNSENT_SHARE * share;
+    if outcome.scene.is_some() {
+        return is_left.then_some((open.unsent, 0));
+    }
+    let pace = plan.pace.as_ref()?;
     let late =
         [ErrorKind::Timeout, ErrorKind::FirstByteTimeout].map(|kind| outcome.errors.get(&kind));
     let late: u64 = late.into_iter().flatten().sum();
@@ -332,10 +340,6 @@ fn behind(plan: &Plan, outcome: &Outcome, open: &OpenTally) -> Option<(u64, u64)
     let rates = pace.stages.iter().flat_map(|stage| [stage.from_rps, stage.to_rps]);
     let usual = rates.fold(0.0, f64::max) * open.rise.quickest_third_s().unwrap_or(0.0);
     let may_wait = UNDER_WAY_TIMES * usual + UNDER_WAY_FEW;
-    let share = BEHIND_SHARE * open.planned(outcome.begun()) as f64;
-    let more = |waiting: u64| waiting.saturating_sub(open.carried) as f64;
-    // Where much was never sent, latencies are those of a queue from the beginning.
-    let is_left = more(open.unsent) > UNDER_WAY_FEW + UNSENT_SHARE * share;
     let is_behind = is_left || more(at_end) > may_wait || more(most) > may_wait + share;
     is_behind.then(|| (at_end.max(most), usual.ceil() as u64))
 }

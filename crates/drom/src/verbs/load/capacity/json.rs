@@ -20,6 +20,10 @@ struct Document<'a> {
     lower_rps: Option<f64>,
     upper_rps: Option<f64>,
     closed_loop_rps: Option<f64>,
+    /// Of the closed loop with all connections, what a quarter fewer carried less, where all of
+    /// them were in use and that was seen.
+    fewer_connections: Option<u32>,
+    fewer_lost_share: Option<f64>,
     outdated_tries: usize,
     failed_last_tries: usize,
     full_tries: usize,
@@ -61,6 +65,7 @@ pub fn render(told: &Told<'_>) -> String {
         Verdict::NoneHeld => ("none_held", None),
         Verdict::Unknown => ("unknown", None),
     };
+    let lost = found.fewer.and_then(|fewer| fewer.lost());
     let document = Document {
         schema: "drom-load-capacity/1",
         conditions: told.asked.conditions.iter().map(|one| one.expression.as_str()).collect(),
@@ -71,6 +76,8 @@ pub fn render(told: &Told<'_>) -> String {
         lower_rps: found.capacity.lower_rps,
         upper_rps: found.capacity.upper_rps,
         closed_loop_rps: found.closed_rps,
+        fewer_connections: lost.map(|(fewer, _)| fewer),
+        fewer_lost_share: lost.map(|(_, share)| share),
         outdated_tries: found.capacity.outdated,
         failed_last_tries: found.capacity.failed_last,
         full_tries: found.capacity.full_tries,

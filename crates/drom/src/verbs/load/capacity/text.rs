@@ -238,6 +238,20 @@ fn too_few(capacity: Capacity) -> Option<String> {
     })
 }
 
+/// A server that is found over these connections, and gains by each of them.
+fn not_quite_full(told: &Told<'_>) -> Option<String> {
+    let (fewer, share) = told.found.fewer.and_then(|fewer| fewer.lost())?;
+    let plan = told.asked.plan;
+    (told.found.capacity.verdict == Verdict::Found).then(|| {
+        format!(
+            "all {} were in use above it, and {fewer} carried {} % less: it is the capacity over so \
+             many, and more (-c) may find more",
+            who(plan, plan.connections),
+            percent_over(share)
+        )
+    })
+}
+
 fn notes(told: &Told<'_>) -> Vec<String> {
     let of = |is: &dyn Fn(&&Row) -> bool| told.rows.iter().filter(is).count();
     let mut notes = Vec::new();
@@ -260,6 +274,7 @@ fn notes(told: &Told<'_>) -> Vec<String> {
         ));
     }
     notes.extend(too_few(capacity));
+    notes.extend(not_quite_full(told));
     let restless = of(&|row| !row.attempt.came_to_rest);
     if restless > 0 {
         notes.push(format!(
