@@ -25,7 +25,7 @@ pub use html::report as html_report;
 pub use request::{request, tunnel};
 pub use text::{benchmarking, log, progress_line, report as text_report};
 pub use tls::{Secured, suites, version};
-pub use usage::{HELP, banner, usage};
+pub use usage::{HELP, banner, flags, usage};
 
 /// ab's status for a wrong command line: EINVAL.
 pub const STATUS_USAGE: u8 = 22;

@@ -54,6 +54,11 @@ const NAMES: &[(&str, Value)] = &[
     ("wsess", Needed), ("wsesslog", Needed), ("wsesspage", Needed), ("wset", Needed),
 ];
 
+/// Each option, without its dashes, and whether a value must follow.
+pub fn flags() -> impl Iterator<Item = (&'static str, bool)> {
+    NAMES.iter().map(|(name, value)| (*name, *value == Needed))
+}
+
 /// Without effect on what is measured here: the clock costs little.
 const WITHOUT_EFFECT: &[&str] = &["debug", "periodic-stats", "use-timer-cache"];
 
@@ -302,7 +307,12 @@ impl Options {
             }
             "period" => (self.rate, self.period) = period::read(value)?,
             "client" => self.client = client(value)?,
-            "burst-length" => self.burst_length = number("burst-length", value)?,
+            "burst-length" => {
+                let burst = number("burst-length", value)?;
+                // All of a burst is written at once, from memory.
+                self.burst_length =
+                    (burst <= 100_000).then_some(burst).ok_or_else(|| illegal(name, value))?;
+            }
             "runtime" => self.runtime = Some(number("runtime", value)?),
             _ => self.take_more(name, value)?,
         }

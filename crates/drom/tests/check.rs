@@ -159,6 +159,20 @@ fn a_test_that_asks_nothing_or_not_everything_does_not_pass() {
     assert!(said(&unwritable).contains("cannot write /no/such/folder/x.xml"));
 }
 
+/// Programs that read the result are told that there is none, in their own words.
+#[test]
+fn a_server_that_is_not_there_is_no_empty_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = scenario(folder.path(), "http://127.0.0.1:1", "[[step]]\nurl = '/'\n");
+    let report = folder.path().join("report.xml");
+    let output = check(&[&path, "--tap", "--junit", report.to_str().expect("text")]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let tap = text(&output);
+    assert!(tap.starts_with("TAP version 13\nBail out! 127.0.0.1:1 refused"), "{tap}");
+    let xml = fs::read_to_string(&report).expect("written");
+    assert!(xml.contains("errors=\"1\"") && xml.contains("refused the connection"), "{xml}");
+}
+
 #[test]
 fn a_test_that_cannot_begin_leaves_no_file_and_one_that_ends_early_says_so() {
     let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));

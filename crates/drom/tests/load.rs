@@ -61,9 +61,8 @@ fn json_has_the_documented_keys_and_counts_that_add_up() {
     let found = document(&output);
     let keys: Vec<&str> =
         found.as_object().expect("an object").keys().map(String::as_str).collect();
-    let mut wanted =
-        "schema engine duration_s requests bytes_read rate_rps latency_us phases ".to_owned();
-    wanted += "status errors client kernel checks thresholds series";
+    let mut wanted = "schema version url opened_at plan engine duration_s requests ".to_owned();
+    wanted += "bytes_read rate_rps latency_us phases status errors client kernel checks thresholds series";
     assert_eq!(keys.join(" "), wanted);
     assert_eq!(found["schema"], "drom-load/1");
     assert_eq!(found["requests"], json!({"sent": 500, "ok": 500, "failed": 0, "in_flight": 0}));
@@ -77,7 +76,8 @@ fn json_has_the_documented_keys_and_counts_that_add_up() {
     assert!(found["client"]["held_share"].as_f64().is_some_and(|share| share <= 1.0));
     assert!(found["kernel"]["retransmits"].is_u64() && found["kernel"]["ports"].is_u64());
     assert_eq!(found["kernel"]["is_server_local"], true);
-    assert!(stderr(&output).is_empty(), "progress is for terminals only");
+    assert!(stderr(&output).is_empty(), "{}", stderr(&output));
+    assert_eq!((&found["url"], &found["plan"]["requests"]), (&json!(url), &json!(500)));
 }
 
 #[test]

@@ -98,7 +98,8 @@ fn prometheus_gets_what_was_counted_so_far() {
         most = most.max(ok().unwrap_or(0));
         thread::sleep(std::time::Duration::from_millis(50));
     }
-    assert!((50..=400).contains(&most), "{most}");
+    // Three seconds of the window are over well before the run is.
+    assert!((200..=400).contains(&most), "{most}");
 }
 
 #[test]

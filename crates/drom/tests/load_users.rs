@@ -44,6 +44,30 @@ fn users_are_told_apart_and_do_what_the_scenario_says() {
 }
 
 #[test]
+fn a_scenario_has_its_name_and_its_figures_in_every_form() {
+    let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
+    let named = format!("name = 'The shop'\n{SCENARIO}");
+    let path = scenario(folder.path(), &shop.base, &named);
+    let page = folder.path().join("page.html");
+    let flags = [&path, "-c", "1", "-n", "2", "--csv", "-", "--html", page.to_str().expect("text")];
+    let csv = String::from_utf8(drom(&flags).stdout).expect("text");
+    let (names, values) = csv.split_once('\n').expect("two lines");
+    let at = |name: &str| names.split(',').position(|known| known == name).expect(name);
+    let value = |name: &str| values.split(',').nth(at(name)).expect(name).to_owned();
+    assert_eq!(
+        (value("scenario_name"), value("scenario_rounds_done")),
+        ("The shop".into(), "2".into())
+    );
+    assert_eq!((value("plan_connections"), value("plan_requests")), ("1".into(), "2".into()));
+    assert!(std::fs::read_to_string(page).expect("a page").contains("The shop ("));
+    let text = String::from_utf8(drom(&[&path, "-c", "1", "-n", "1"]).stdout).expect("text");
+    assert!(text.contains("The shop ("), "{text}");
+    let plain =
+        String::from_utf8(drom(&[&shop.base, "-n", "1", "--csv", "-"]).stdout).expect("text");
+    assert_eq!(plain.lines().next(), Some(names), "the same columns for every run");
+}
+
+#[test]
 fn the_text_names_steps_and_what_failed() {
     let (shop, folder) = (Shop::open(), tempfile::tempdir().expect("a folder"));
     let text = SCENARIO.replace("text = \"known\"", "text = \"unknown\"");

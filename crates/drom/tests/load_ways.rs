@@ -217,3 +217,35 @@ fn what_would_be_left_out_is_refused() {
     }
     assert!(!std::path::Path::new("both").exists());
 }
+
+/// The server here, thirty-one ports, and a client that closes first: each port is used once.
+const FEW_PORTS: &str = "\
+ip link set lo up && echo 27100 27130 >/proc/sys/net/ipv4/ip_local_port_range || exit 77
+\"$DROM\" serve --listen 127.0.0.1:8099 \"$1\" >/dev/null 2>&1 & server=$!
+for try in 1 2 3 4 5 6 7 8 9 10; do
+    sleep 0.2; \"$DROM\" load -q http://127.0.0.1:8099/a.txt -c 1 -n 1 >/dev/null 2>&1 && break
+done
+\"$DROM\" load -q http://127.0.0.1:8099/a.txt -c 2 -n 60 --answers-per-connection 1 --json
+code=$?; kill $server; exit $code";
+
+#[test]
+fn who_runs_out_of_ports_on_the_way_is_told_what_was_measured() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("a.txt"), "hi").expect("written");
+    let mut command = Command::new("timeout");
+    command.args(["60", "unshare", "-n", "sh", "-c", FEW_PORTS, "sh"]).arg(folder.path());
+    let output = command.env("DROM", env!("CARGO_BIN_EXE_drom")).output().expect("timeout");
+    if !output.status.success() && output.stdout.is_empty() {
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!why.contains("no local port"), "{why}");
+        eprintln!("not tested: no network of its own can be made: {why}");
+        return;
+    }
+    let told = document(&output);
+    let (ok, failed) = (told["requests"]["ok"].as_u64(), told["requests"]["failed"].as_u64());
+    assert!(ok.is_some_and(|ok| (20..=31).contains(&ok)), "{told:#}");
+    assert_eq!((ok.zip(failed).map(|(ok, failed)| ok + failed)), Some(60));
+    assert_eq!(told["errors"]["connect"].as_u64(), failed, "{told:#}");
+    let checks = told["checks"].as_array().expect("checks");
+    assert!(checks.iter().any(|check| check["name"] == "ports" && check["state"] == "warning"));
+}

@@ -72,6 +72,8 @@ fn completions_are_right_for_the_shell_and_know_the_flags() {
     for shell in ["bash", "zsh", "fish"] {
         let script = text(&["completions", shell]);
         assert!(script.contains("threshold") && script.contains("http_load"), "{shell}");
+        assert!(script.contains("How many requests") || shell == "bash", "ab's words, {shell}");
+        assert!(script.contains("wsesslog"), "httperf's words, {shell}");
     }
     let mut bash = Command::new("bash");
     let mut bash = bash.arg("-n").stdin(Stdio::piped()).spawn().expect("bash");

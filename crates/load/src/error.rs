@@ -103,7 +103,10 @@ fn tls_failure(reason: &str) -> String {
 }
 
 fn tls_hint(reason: &str) -> &'static str {
-    if reason.contains("certificate") {
+    if reason.contains("not valid for name") || reason.contains("NotValidForName") {
+        "; ask for it by a name that it is for (--resolve says where that is), or trust any with \
+         --insecure"
+    } else if reason.contains("certificate") {
         "; trust its issuer with --cacert FILE, or any certificate with --insecure"
     } else if reason.contains("NoApplicationProtocol") {
         "; the server speaks no HTTP/2 over TLS: leave out --http2"

@@ -83,6 +83,31 @@ pub const STATISTICS: [(&str, &str); 6] = [
 /// In the order of the JSON result.
 pub const METRICS: &[Metric] = &[
     Metric { doc: "`drom-load/1`. Keys are added, never renamed", ..fact("schema", "") },
+    Metric { doc: "of this program", ..fact("version", "") },
+    Metric { doc: "what was loaded, as it was written", ..fact("url", "Target") },
+    Metric { doc: "when the window opened, UTC", ..fact("opened_at", "") },
+    Metric { doc: "`-X`; `null` of a scenario", ..fact("plan.method", "Target") },
+    Metric { doc: "`-c`", ..fact("plan.connections", "Load") },
+    Metric {
+        doc: "requests under way on a connection at once: `--pipeline`, `--streams`",
+        ..fact("plan.depth", "Load")
+    },
+    Metric { doc: "`-t`", ..fact("plan.threads", "Load") },
+    Metric { doc: "`false`: `--no-keepalive`", ..fact("plan.keepalive", "Load") },
+    Metric { doc: "`--warmup`", unit: Unit::Seconds, ..fact("plan.warmup_s", "Load") },
+    Metric {
+        doc: "`-d`, or the sum of the stages; `null` with `-n`",
+        unit: Unit::Seconds,
+        ..fact("plan.duration_s", "Load")
+    },
+    Metric { doc: "`-n`; `null` with `-d`", ..fact("plan.requests", "Load") },
+    Metric {
+        doc: "`--rate`; `null` in a closed loop and of several stages",
+        unit: Unit::PerSecond,
+        ..fact("plan.rate_rps", "Load")
+    },
+    Metric { doc: "`--stages`, where they are several or change", ..fact("plan.stages", "Load") },
+    Metric { doc: "`--timeout`", unit: Unit::Seconds, ..fact("plan.timeout_s", "") },
     Metric { doc: "what wrote and read, e.g. `epoll`", ..fact("engine", "Load") },
     Metric {
         doc: "the measured window",

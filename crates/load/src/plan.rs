@@ -252,6 +252,9 @@ pub struct Plan {
     pub buffer_bytes: Option<(usize, usize)>,
 }
 
+/// Each connection has room for so many at most.
+const DEPTH_MAX: u32 = 100_000;
+
 impl Plan {
     /// GET `target` over 10 keep-alive connections from one thread for 10 s.
     #[must_use]
@@ -333,6 +336,8 @@ impl Plan {
             "at least one thread is needed"
         } else if self.depth == 0 {
             "at least one request at a time is needed"
+        } else if self.depth > DEPTH_MAX {
+            "no more than 100,000 requests can be under way on a connection at once"
         } else if self.depth > 1 && !self.keepalive {
             "requests cannot be pipelined on connections that carry one each"
         } else if self.version == Version::Http2 && self.looks_at_bodies() {

@@ -30,6 +30,7 @@ use crate::{
 };
 
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+const HAND_IN: Duration = Duration::from_millis(50);
 
 /// How a run comes on.
 #[derive(Clone, Debug)]
@@ -200,7 +201,12 @@ impl Watch<'_> {
         let mut timeline = Timeline::new(self.lives.len());
         let (mut last_ns, mut last_ended) = (self.start_ns, 0);
         let every_ns = to_ns(PROGRESS_EVERY);
-        let mut next_ns = monotonic_ns() + every_ns;
+        // A moment after each second of the window, when the threads have handed it in.
+        let since_ns = (self.open_ns + to_ns(HAND_IN)).saturating_sub(self.start_ns);
+        let mut next_ns = self.start_ns + since_ns % every_ns;
+        if next_ns < self.start_ns + every_ns / 2 {
+            next_ns += every_ns;
+        }
         loop {
             let left_ns = next_ns.saturating_sub(monotonic_ns());
             match handed_in.recv_timeout(Duration::from_nanos(left_ns)) {
@@ -213,7 +219,7 @@ impl Watch<'_> {
                     let ended = self.sum(|live| &live.ended);
                     progress(&self.progress(ended, (last_ns, last_ended), &timeline));
                     (last_ns, last_ended) = (monotonic_ns(), ended);
-                    next_ns = last_ns.max(next_ns + every_ns);
+                    next_ns += every_ns * (1 + last_ns.saturating_sub(next_ns) / every_ns);
                 }
                 Err(RecvTimeoutError::Disconnected) => return timeline,
             }

@@ -32,9 +32,9 @@ pub const CEILING_BELIEVED_SHARE: f64 = 1.10;
 const WINDOW_MIN: Duration = Duration::from_millis(100);
 /// From this share on, requests that found no free connection are what an open loop measures.
 const QUEUED_SHARE: f64 = 0.50;
-/// What the server takes with all places in use, as a multiple of what it takes with few: within the
-/// first it has no queue, from the second on it has one. Twice as slow and more is one that is given
-/// twice as many requests as it has workers. One that was slower with little to do was cold.
+/// What the server takes with all places in use, as a multiple of what it takes with few: within
+/// the first it has no queue, from the second on it has one. Twice as slow and more is one that is
+/// given twice as many requests as it has workers. One that was slower with little to do was cold.
 const NO_QUEUE_RATIO: RangeInclusive<f64> = 0.8..=1.05;
 const SERVER_QUEUE_RATIO: f64 = 1.5;
 /// From this share of the machine's time on, what the hypervisor took is the reason.

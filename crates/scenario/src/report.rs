@@ -67,6 +67,12 @@ impl Judged {
         Self { step, skipped: Some(format!("`{after}` ended the round")), ..Self::default() }
     }
 
+    /// In place of all, where no test could be made.
+    #[must_use]
+    pub fn given_up(reason: &str) -> Self {
+        Self { step: "the test".to_owned(), error: Some(reason.to_owned()), ..Self::default() }
+    }
+
     /// In place of all that did not come to its turn when a test was stopped: cut off, it is not
     /// passed, whoever reads it.
     #[must_use]
@@ -107,6 +113,12 @@ pub fn tap(steps: &[Judged]) -> String {
         }
     }
     tap.out
+}
+
+/// The same where no test could be made.
+#[must_use]
+pub fn bail_out(reason: &str) -> String {
+    format!("TAP version 13\nBail out! {}\n", reason.replace(['\n', '\r'], " "))
 }
 
 struct Tap {

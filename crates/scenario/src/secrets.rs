@@ -45,7 +45,8 @@ const NAMES: [&str; 18] = [
     "jwt",
 ];
 /// Names that are short enough to be part of harmless ones.
-const WHOLE_NAMES: [&str; 6] = ["sid", "key", "sig", "pass", "pin", "code"];
+const WHOLE_NAMES: [&str; 12] =
+    ["sid", "key", "sig", "pass", "pin", "code", "otp", "cvv", "cvc", "ssn", "cookie", "cookies"];
 
 impl Secrets {
     pub fn new(is_on: bool) -> Self {
@@ -135,6 +136,18 @@ impl Secrets {
         let name = self.known.entry(secret.to_owned()).or_insert(next);
         format!("{{{{{name}}}}}")
     }
+}
+
+/// A URL for people, with [`MASKED`] in place of its secrets.
+#[must_use]
+pub fn masked_url(url: &str) -> String {
+    let (mut out, mut from) = (String::new(), 0);
+    for secret in of_url(url.as_bytes()) {
+        out += &url[from..secret.start];
+        out += MASKED;
+        from = secret.end;
+    }
+    out + &url[from..]
 }
 
 /// For a template: `{{` is written as a value.

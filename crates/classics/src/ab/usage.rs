@@ -6,6 +6,18 @@ pub fn usage() -> String {
     format!("Usage: ab [options] [http[s]://]hostname[:port]/path\nOptions are:\n{OPTIONS}")
 }
 
+/// Name, whether a value follows, and what it is, of each option of that list.
+pub fn flags() -> impl Iterator<Item = (&'static str, bool, &'static str)> {
+    OPTIONS.lines().map(|line| {
+        let (names, doc) = line.split_at(WORDS_AT);
+        let mut names = names.split_whitespace();
+        (names.next().unwrap_or_default(), names.next().is_some(), doc)
+    })
+}
+
+/// Where what it is begins in a line of it.
+const WORDS_AT: usize = 20;
+
 /// What `drom ab --help` says above it.
 pub const HELP: &str = "\
 ApacheBench's command line and report on Drom's engine. Also as a program of the name ab.

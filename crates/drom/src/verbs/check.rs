@@ -9,7 +9,7 @@ use std::{
 };
 
 use drom_load::{Outcome, Plan, Stop};
-use drom_scenario::{Judged, UrlOrder, junit, tap};
+use drom_scenario::{Judged, UrlOrder, bail_out, junit, tap};
 
 use super::load::{
     Failure, count, duration,
@@ -31,6 +31,7 @@ use crate::{
 /// checks of its step; the same checks are valid under load.
 #[derive(clap::Args)]
 #[command(after_help = exit::help("check", EXAMPLES) + MORE)]
+#[command(mut_arg("order", |order| order.hide(true)))]
 pub struct Args {
     /// A scenario (shop.toml), a HTTP archive (shop.har), or the base of --urls or --replay
     #[arg(value_name = "SCENARIO", required_unless_present = "urls")]
@@ -81,8 +82,26 @@ pub fn run(args: &Args) -> Exit {
     let done = measure(args).and_then(|(plan, outcome)| report(args, &plan, &outcome));
     done.unwrap_or_else(|Failure { message, exit }| {
         say::line(format!("drom check: {message}"));
+        if exit != Exit::Usage {
+            give_up(args, &message);
+        }
         exit
     })
+}
+
+/// Who reads the forms for programs is told, too, that there was no test. What cannot be written
+/// then is not worth another word.
+fn give_up(args: &Args, message: &str) {
+    let judged = [Judged::given_up(message)];
+    let junit = || junit(args.what.as_deref().unwrap_or_default(), &judged);
+    let _ = match &args.junit {
+        Some(path) if path.as_os_str() == "-" => say::result(&junit()),
+        Some(path) => fs::write(path, junit()),
+        None => Ok(()),
+    };
+    if args.tap {
+        let _ = say::result(&bail_out(message));
+    }
 }
 
 impl Args {

@@ -15,7 +15,7 @@ use drom_load::Trust;
 use drom_observe::clock;
 use drom_record::{Error, Filter, Options, Proxy, Seen};
 use drom_report::format;
-use drom_scenario::WriteOptions;
+use drom_scenario::{WriteOptions, masked_url};
 
 use self::tape::Tape;
 use super::load::{count, watch_interrupts};
@@ -226,7 +226,7 @@ fn is_full(args: &Args, tape: &Tape) -> bool {
 }
 
 fn see(args: &Args, tape: &mut Tape, seen: Seen) {
-    let line = line(&seen);
+    let line = line(&seen, args.mask);
     let left_out = tape.add(seen);
     if !args.quiet {
         say::line(left_out.map_or_else(|| line.clone(), |why| format!("{line}  ({why})")));
@@ -234,9 +234,10 @@ fn see(args: &Args, tape: &mut Tape, seen: Seen) {
 }
 
 /// `GET /path 200 12 ms`; what the client sent commands no terminal.
-fn line(seen: &Seen) -> String {
+fn line(seen: &Seen, masks: bool) -> String {
     let ms = seen.took_ns as f64 / 1e6;
-    let (method, path) = (format::plain(&seen.method), format::plain(&seen.path));
+    let path = if masks { masked_url(&seen.path) } else { seen.path.clone() };
+    let (method, path) = (format::plain(&seen.method), format::plain(&path));
     let status = if seen.status == 0 { "-".to_owned() } else { seen.status.to_string() };
     let decimals = if ms < 10.0 { 1 } else { 0 };
     let note = seen.note.as_ref().map_or_else(String::new, |note| format!("  {note}"));

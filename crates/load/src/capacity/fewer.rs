@@ -3,15 +3,15 @@
 //! A server with fewer workers than connections is full, whatever its answers take and however they
 //! scatter: some connections fewer carry as much. One with more workers answers each connection as
 //! if it were alone: a quarter fewer carry a quarter less. Between them are servers that gain by
-//! every request under way, if less and less (batches, locks): the rate is what they take over these
-//! connections, and it is said that more may bring more.
+//! every request under way, if less and less (batches, locks): the rate is what they take over
+//! these connections, and it is said that more may bring more.
 
 use crate::{outcome::Outcome, verdict::client_limited};
 
 /// Of the connections.
 const FEWER_SHARE: f64 = 0.75;
-/// The connections are the limit where fewer lose this part of what they would lose if each counted,
-/// and more may carry more where they lose this part of it.
+/// The connections are the limit where fewer lose this part of what they would lose if each
+/// counted, and more may carry more where they lose this part of it.
 const COUNTS: f64 = 0.8;
 const COUNTS_A_LITTLE: f64 = 0.1;
 /// So many errors from that is decided.

@@ -215,12 +215,12 @@ impl<W: World> Lane<'_, W> {
     ) -> Option<Error> {
         let address = self.route(connection).address.clone();
         match source.raw_os_error() {
+            _ if self.anyone_established || self.plan.counts_refusals => None,
             Some(libc::EMFILE | libc::ENFILE) => {
                 let wanted = u64::from(self.plan.connections) + 64;
                 Some(Error::Descriptors { wanted, limit: wanted - 1 })
             }
             Some(libc::EADDRNOTAVAIL) => Some(Error::Ports { address }),
-            _ if self.anyone_established || self.plan.counts_refusals => None,
             Some(libc::ECONNREFUSED) => Some(Error::Refused { address }),
             code => {
                 let source =

@@ -6,7 +6,7 @@ mod csv;
 mod json;
 mod text;
 
-use std::{io::IsTerminal, time::Duration};
+use std::time::Duration;
 
 use drom_load::{
     Latency, Outcome, Plan, Threshold,
@@ -107,11 +107,7 @@ impl Capacity {
             let message = "--capacity-min is more than --capacity-max".to_owned();
             return Err(Failure { message, exit: Exit::Usage });
         }
-        let is_shown = match progress {
-            How::Auto => std::io::stderr().is_terminal(),
-            How::Lines => true,
-            How::None => false,
-        };
+        let is_shown = progress != How::None;
         let mut rows = Vec::new();
         let found = find(&asked, interrupt::watch(), &mut |attempt, outcome| {
             let row = row(plan, attempt, outcome);

@@ -31,6 +31,8 @@ const BEHIND_SHARE: f64 = 0.06;
 const UNSENT_SHARE: f64 = 0.5;
 /// In one window of a thousand latencies that only come and go may be taken for growth.
 const GROWTH_CHANCE: f64 = 0.001;
+const NO_WORD: &str = "they were connected, but TLS or HTTP/2 did not come about on them: see the \
+                       errors above, and whether the port is one for it";
 const MORE_ROWS: &str = "give it more rows, or leave out `once`";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -382,6 +384,9 @@ fn connections(plan: &Plan, outcome: &Outcome) -> Option<Found> {
     let fairness = outcome.fairness();
     let evidence =
         format!("{connected} of {wanted} established, fairness {fairness:.3} (1 = even)");
+    if connected < wanted && outcome.connect.count() >= u64::from(wanted) {
+        return Some(Found::Because(evidence, NO_WORD));
+    }
     Some(Found::good_if(connected == wanted, evidence))
 }
 

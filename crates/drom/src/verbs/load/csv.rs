@@ -1,11 +1,13 @@
-//! A run as one line under a header: every figure of the JSON, flattened. The columns are the same
-//! for every run, so that the lines of many can be put into one file; what a run does not have is
-//! empty. Only thresholds add columns, one each.
+//! A run as one line under a header: every figure of the JSON but its lists, flattened. The columns
+//! are the same for every run, so that the lines of many can be put into one file; what a run does
+//! not have is empty. Only thresholds add columns, one each.
 
 use drom_load::ErrorKind;
 use serde_json::Value;
 
 use super::{checks::CHECKS, json, told::Told};
+
+const LISTS: [&str; 2] = ["steps", "checks"];
 
 pub fn summary(told: &Told<'_>) -> String {
     let columns = columns(told);
@@ -17,10 +19,10 @@ pub fn summary(told: &Told<'_>) -> String {
 fn columns(told: &Told<'_>) -> Vec<(String, Value)> {
     let document = json::template(told);
     let mut columns = vec![("url".to_owned(), Value::from(told.url))];
-    let is_list =
-        |name: &str| ["status", "errors", "checks", "thresholds", "series"].contains(&name);
+    let is_else =
+        |name: &str| ["url", "status", "errors", "checks", "thresholds", "series"].contains(&name);
     let known = document.as_object().into_iter().flatten();
-    for (name, value) in known.filter(|(name, _)| !is_list(name)) {
+    for (name, value) in known.filter(|(name, _)| !is_else(name)) {
         flatten(name, value, &mut columns);
     }
     let outcome = told.outcome;
@@ -50,7 +52,8 @@ fn flatten(name: &str, value: &Value, columns: &mut Vec<(String, Value)>) {
         columns.push((name.to_owned(), value.clone()));
         return;
     };
-    for (member, value) in members {
+    // Steps and checks of a scenario: a line has no room for them.
+    for (member, value) in members.iter().filter(|(member, _)| !LISTS.contains(&&***member)) {
         let name = match name.strip_suffix("_us") {
             Some(stem) => format!("{stem}_{member}_us"),
             None => format!("{name}_{member}"),

@@ -10,7 +10,7 @@ use super::{
     checks::{Check, State},
     json::Latencies,
     steps,
-    text::{count, heading_items, is_drain_told, planned_s, si_count, time_us, times},
+    text::{self, count, heading_items, is_drain_told, planned_s, si_count, time_us, times},
     told::{Goal, Told},
 };
 
@@ -36,7 +36,9 @@ pub fn render(told: &Told<'_>) -> String {
 fn title(told: &Told<'_>) -> String {
     match &told.plan.scene {
         None => format!("{} {}", told.plan.method, told.url),
-        Some(scene) => format!("{} on {}", told.url, scene.targets[0].host),
+        Some(scene) => {
+            format!("{} on {}", text::scenario_name(told.url, scene), text::servers(scene))
+        }
     }
 }
 

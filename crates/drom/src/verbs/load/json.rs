@@ -1,14 +1,18 @@
 //! The result as JSON, schema `drom-load/1`. Keys are added, never renamed; units are in their
 //! names. The catalogue of `drom_load::metric` says what each is, and a test here compares.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
-use drom_load::{Arrivals, Cause, Latency, OpenTally, Outcome, Plan, client_limited};
+use drom_load::{Arrivals, Cause, Latency, OpenTally, Outcome, Plan, Stop, client_limited};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{
     checks::Check,
+    pace,
     series::{self, Second},
     steps,
     told::{Goal, Told},
@@ -17,6 +21,11 @@ use super::{
 #[derive(Serialize)]
 struct Document<'a> {
     schema: &'static str,
+    version: &'static str,
+    url: &'a str,
+    /// When the window opened.
+    opened_at: Option<String>,
+    plan: Planned<'a>,
     engine: &'static str,
     duration_s: f64,
     requests: Requests,
@@ -36,6 +45,23 @@ struct Document<'a> {
     checks: &'a [Check],
     thresholds: &'a [Goal],
     series: Vec<Second>,
+}
+
+/// What was asked for, so that the results of many runs can be told apart.
+#[derive(Serialize)]
+struct Planned<'a> {
+    /// Users of a scenario have many.
+    method: Option<&'a str>,
+    connections: u32,
+    depth: u32,
+    threads: u32,
+    keepalive: bool,
+    warmup_s: f64,
+    duration_s: Option<f64>,
+    requests: Option<u64>,
+    rate_rps: Option<f64>,
+    stages: Option<String>,
+    timeout_s: f64,
 }
 
 #[derive(Serialize)]
@@ -75,7 +101,7 @@ struct Open {
 }
 
 /// Null without a single answer: 0 would be a latency.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub struct Latencies {
     mean: Option<f64>,
     p50: Option<f64>,
@@ -127,13 +153,15 @@ pub fn render(told: &Told<'_>) -> String {
 pub fn template(told: &Told<'_>) -> Value {
     let mut document = document(told);
     document.series.clear();
-    // Its lists are as long as the scenario: a line of CSV has no room for them.
-    document.scenario = None;
-    let is_closed = document.open.is_none();
+    let (is_closed, has_users) = (document.open.is_none(), document.scenario.is_some());
     document.open.get_or_insert_with(|| open(told.plan, told.outcome, &OpenTally::default()));
+    document.scenario.get_or_insert_default();
     let mut value = serde_json::to_value(&document).unwrap_or_default();
     if is_closed {
         blank(&mut value["open"]);
+    }
+    if !has_users {
+        blank(&mut value["scenario"]);
     }
     value
 }
@@ -151,6 +179,10 @@ fn document<'a>(told: &'a Told<'_>) -> Document<'a> {
     let errors = outcome.errors.iter().map(|(kind, count)| (kind.name(), *count)).collect();
     Document {
         schema: "drom-load/1",
+        version: env!("CARGO_PKG_VERSION"),
+        url: told.url,
+        opened_at: outcome.opened.map(utc),
+        plan: planned(plan),
         engine: outcome.engine,
         duration_s: outcome.duration.as_secs_f64(),
         requests: Requests { sent, ok, failed, in_flight },
@@ -167,6 +199,37 @@ fn document<'a>(told: &'a Told<'_>) -> Document<'a> {
         checks: &told.checks,
         thresholds: &told.goals,
         series: series::seconds(told),
+    }
+}
+
+fn utc(time: SystemTime) -> String {
+    drom_store::utc(time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
+}
+
+fn planned(plan: &Plan) -> Planned<'_> {
+    let stages = plan.pace.as_ref().map_or(&[][..], |pace| &pace.stages);
+    let steady = match stages {
+        [one] if one.from_rps == one.to_rps => Some(one.from_rps),
+        _ => None,
+    };
+    let is_written = steady.is_none() && !stages.is_empty();
+    let stages = stages.iter().map(pace::written).collect::<Vec<_>>().join(",");
+    let (duration_s, requests) = match plan.stop {
+        Stop::After(duration) => (Some(duration.as_secs_f64()), None),
+        Stop::Requests(requests) => (None, Some(requests)),
+    };
+    Planned {
+        method: plan.scene.is_none().then_some(&plan.method[..]),
+        connections: plan.connections,
+        depth: plan.depth,
+        threads: plan.threads,
+        keepalive: plan.keepalive,
+        warmup_s: plan.warmup.as_secs_f64(),
+        duration_s,
+        requests,
+        rate_rps: steady,
+        stages: is_written.then_some(stages),
+        timeout_s: plan.timeout.as_secs_f64(),
     }
 }
 
@@ -290,6 +353,7 @@ pub mod tests {
         };
         let (document, mut found) = (template(&told), Vec::new());
         keys("", &document, &mut found);
+        found.retain(|key| !key.starts_with("scenario."));
         let known = metric::METRICS.iter().map(|metric| metric.key);
         // `steps` compares what a scenario adds.
         let known = known.filter(|key| !key.is_empty() && !key.starts_with("scenario."));

@@ -19,8 +19,9 @@ pub struct Output {
     pub json: bool,
     /// Write the result as a line of CSV with a header; - is stdout, in place of the text
     ///
-    /// Every figure of the JSON, flattened; the unit is at the end of a name. The columns are the
-    /// same for every run (but for the thresholds' own), empty where a run has no such figure.
+    /// Every figure of the JSON but its lists, flattened; the unit is at the end of a name. The
+    /// columns are the same for every run (but for the thresholds' own), empty where a run has no
+    /// such figure.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Write the run second by second as CSV
@@ -47,9 +48,6 @@ pub struct Output {
     #[arg(value_delimiter = ',')]
     pub threshold: Vec<Threshold>,
     /// What is shown during the run, on stderr
-    ///
-    /// What a command writes there into a file or mail is taken for errors, so that by itself
-    /// nothing is shown where no terminal is.
     #[arg(long, value_enum, default_value = "auto", value_name = "HOW", help_heading = DURING)]
     progress: How,
     /// Nothing during the run: --progress none

@@ -70,6 +70,13 @@ pub fn stage(text: &str) -> Result<Stage, String> {
     Ok(Stage { duration, from_rps, to_rps })
 }
 
+/// The same as it is written.
+pub fn written(stage: &Stage) -> String {
+    let Stage { duration, from_rps, to_rps } = stage;
+    let to = if from_rps == to_rps { String::new() } else { format!("-{to_rps}") };
+    format!("{}s:{from_rps}{to}", duration.as_secs_f64())
+}
+
 fn number(text: &str) -> Option<f64> {
     let (digits, scale) = match text.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 1000.0),
@@ -100,6 +107,10 @@ mod tests {
         assert_eq!(stage("30s:100"), Ok(Stage::steady(thirty, 100.0)));
         let ramp = Stage { duration: thirty, from_rps: 0.0, to_rps: 2_000.0 };
         assert_eq!(stage("30s:0-2k"), Ok(ramp));
+        assert_eq!(written(&ramp), "30s:0-2000");
+        for text in ["30s:100", "0.5s:2.5-7"] {
+            assert_eq!(written(&stage(text).expect(text)), text);
+        }
         for text in ["", "30s", "30s:", ":5", "0s:5", "30s:5-", "30s:-5", "30:5:6", "x:5"] {
             assert!(stage(text).is_err(), "{text}");
         }

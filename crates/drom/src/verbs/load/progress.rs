@@ -1,5 +1,4 @@
-//! How a run comes on, on standard error: a view on a terminal, a line a second where that is asked
-//! for, nothing elsewhere: what a command says into a pipe is for the reader of errors.
+//! How a run comes on, on standard error: a view on a terminal, a line a second elsewhere.
 
 use std::{io::IsTerminal, os::fd::AsRawFd};
 
@@ -15,7 +14,7 @@ use crate::{say, verbs::report::terminal_size};
 /// What is shown while a run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum How {
-    /// A view on a terminal, nothing elsewhere
+    /// A view on a terminal, a line a second elsewhere
     Auto,
     /// A line a second
     Lines,
@@ -36,8 +35,8 @@ pub struct Show {
 
 impl Show {
     pub fn new(how: How, connections: u32) -> Self {
-        let is_seen = how == How::Lines || std::io::stderr().is_terminal();
-        let how = if is_seen { how } else { How::None };
+        let is_drawn = how == How::Auto && std::io::stderr().is_terminal();
+        let how = if how == How::Auto && !is_drawn { How::Lines } else { how };
         let looked = (monotonic_ns(), self_cpu_s());
         Self { how, connections, view: View::default(), rows: 0, looked }
     }

@@ -10,7 +10,7 @@ use super::{
 };
 
 /// In the JSON report.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub struct Document<'a> {
     name: &'a str,
     seed: u64,
@@ -23,7 +23,7 @@ pub struct Document<'a> {
     cookies_refused: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Rounds {
     begun: u64,
     done: u64,

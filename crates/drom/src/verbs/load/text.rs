@@ -209,11 +209,22 @@ fn scenario(url: &str, scene: &Scene) -> String {
     let ways =
         if flows > 1 { format!("{}, ", number_of(flows as u64, "way")) } else { String::new() };
     let steps = number_of(steps as u64, "step");
-    let servers = match &scene.targets[..] {
+    let name = scenario_name(url, scene);
+    format!("{name}: {ways}{steps} on {}; seed {}", servers(scene), scene.seed)
+}
+
+/// What it calls itself, and its file.
+pub fn scenario_name(url: &str, scene: &Scene) -> String {
+    let name = &scene.scenario.name;
+    let is_own = !scene.scenario.is_list && !url.contains(&**name);
+    if is_own { format!("{name} ({url})") } else { url.to_owned() }
+}
+
+pub fn servers(scene: &Scene) -> String {
+    match &scene.targets[..] {
         [one] => one.host.clone(),
         all => number_of(all.len() as u64, "server"),
-    };
-    format!("{url}: {ways}{steps} on {servers}; seed {}", scene.seed)
+    }
 }
 
 /// What was done, for how long: the page's line below the title.

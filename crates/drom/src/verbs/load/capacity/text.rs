@@ -244,8 +244,8 @@ fn not_quite_full(told: &Told<'_>) -> Option<String> {
     let plan = told.asked.plan;
     (told.found.capacity.verdict == Verdict::Found).then(|| {
         format!(
-            "all {} were in use above it, and {fewer} carried {} % less: it is the capacity over so \
-             many, and more (-c) may find more",
+            "all {} were in use above it, and {fewer} carried {} % less: it is the capacity over \
+             so many, and more (-c) may find more",
             who(plan, plan.connections),
             percent_over(share)
         )
