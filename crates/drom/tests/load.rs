@@ -62,7 +62,8 @@ fn json_has_the_documented_keys_and_counts_that_add_up() {
     let keys: Vec<&str> =
         found.as_object().expect("an object").keys().map(String::as_str).collect();
     let mut wanted = "schema version url opened_at plan engine duration_s requests ".to_owned();
-    wanted += "bytes_read rate_rps latency_us phases status errors client kernel checks thresholds series";
+    wanted += "bytes_read rate_rps latency_us phases status errors client kernel checks ";
+    wanted += "thresholds series";
     assert_eq!(keys.join(" "), wanted);
     assert_eq!(found["schema"], "drom-load/1");
     assert_eq!(found["requests"], json!({"sent": 500, "ok": 500, "failed": 0, "in_flight": 0}));
