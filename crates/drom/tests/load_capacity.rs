@@ -110,13 +110,14 @@ fn what_holds_at_the_highest_rate_is_a_lower_bound() {
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Each answer takes 100 ms, on however many connections: two of them carry 20 a second.
+/// Each answer takes 100 ms, on however many connections: two of them carry 20 a second. Each has a
+/// thread; what the search asks over one has one.
 #[test]
 fn too_few_connections_are_named_as_the_limit() {
     let delay = drom_testkit::Delay::Constant(Duration::from_millis(100));
     let (_server, url) = start(Script::always(Turn::after(delay)));
-    let flags = ["-c", "2", "--find-capacity", "p99<1s", "--capacity-time", "20s", "--json"];
-    let output = drom(&[&[url.as_str()][..], &flags].concat());
+    let flags = ["-c", "2", "-t", "2", "--find-capacity", "p99<1s", "--capacity-time", "20s"];
+    let output = drom(&[&[url.as_str()][..], &flags, &["--json"]].concat());
     let told = document(&output);
     assert!(matches!(output.status.code(), Some(3 | 6)), "{told:#}");
     assert_eq!(told["verdict"], "at_least", "{told:#}");

@@ -48,6 +48,17 @@ fn a_connection_is_kept_on_both_sides_and_written_as_a_scenario() {
 }
 
 #[test]
+fn what_is_masked_is_not_said_either() {
+    let (_behind, mut recorder) = both(&["--mask"]);
+    let mut client = Client::new(recorder.address);
+    assert_eq!(client.get("/hello?token=T0p&a=b").text(), "hello");
+    let text = recorder.scenario();
+    assert!(text.contains("token={{secret_1}}") && !text.contains("T0p"), "{text}");
+    let said = recorder.said();
+    assert!(said.contains("GET /hello?token=MASKED&a=b 200") && !said.contains("T0p"), "{said}");
+}
+
+#[test]
 fn requests_in_one_piece_and_in_many_are_the_same() {
     let (_behind, recorder) = both(&[]);
     let text = "GET /hello HTTP/1.1\r\nHost: t\r\n\r\n\

@@ -415,8 +415,10 @@ impl Server<'_> {
         Ok(least.map(|_| p50))
     }
 
+    /// With as many threads as have a connection: looks and closed loops have few.
     fn run_plan(&self, plan: Plan, stop: Stop, pace: Option<Pace>) -> Result<Outcome, Error> {
-        run(&Plan { stop, pace, ..plan }, self.stop, &mut |_| {})
+        let threads = plan.threads.min(plan.connections);
+        run(&Plan { stop, pace, threads, ..plan }, self.stop, &mut |_| {})
     }
 }
 

@@ -281,6 +281,9 @@ fn is_mostly_thinking(outcome: &Outcome, open: &OpenTally) -> bool {
 }
 
 fn evidence(verdict: &Verdict) -> String {
+    if verdict.is_short && verdict.cause.is_none() {
+        return "too short a window to tell (100 ms)".to_owned();
+    }
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
     let mut words = format!("busiest thread {} at work", percent(verdict.busy_share));
     if verdict.starved_share >= 0.005 {
@@ -310,7 +313,6 @@ fn evidence(verdict: &Verdict) -> String {
         Some(_) if verdict.limited => words + "; rate is a lower bound",
         Some(_) => words + "; rate may be a lower bound",
         None if verdict.near => words + "; near its limit",
-        None if verdict.is_short => words + "; too short a window to tell (100 ms)",
         None => words,
     }
 }

@@ -236,7 +236,7 @@ impl Plot<'_> {
     fn linear(&self, top: f64, height: f64) -> (Svg, Vec<(f64, String)>) {
         let mut svg = self.canvas(height);
         let ticks = linear_ticks(0.0, top, 5).into_iter();
-        let left = ticks.map(|value| (value / top, tick(value))).collect::<Vec<_>>();
+        let left = ticks.map(|value| (value / top, tick(value, top))).collect::<Vec<_>>();
         left.iter().for_each(|(y, _)| svg.line("grid", (0.0, 1.0 - y), (1.0, 1.0 - y)));
         (svg, left)
     }
@@ -421,12 +421,13 @@ fn chart(
     )
 }
 
-/// As few digits as a round value needs.
-fn tick(value: f64) -> String {
-    match value {
-        v if v >= 1e6 => format!("{} M", short(v / 1e6)),
-        v if v >= 1e4 => format!("{} k", short(v / 1e3)),
-        v => short(v),
+/// As few digits as a round value needs, in the unit of the highest.
+fn tick(value: f64, top: f64) -> String {
+    match top {
+        _ if value == 0.0 => "0".to_owned(),
+        top if top >= 1e6 => format!("{} M", short(value / 1e6)),
+        top if top >= 1e4 => format!("{} k", short(value / 1e3)),
+        _ => short(value),
     }
 }
 
@@ -485,7 +486,8 @@ mod tests {
 
     #[test]
     fn ticks_are_short() {
-        assert_eq!([tick(0.0), tick(2_500.0), tick(20_000.0)], ["0", "2500", "20 k"]);
+        assert_eq!([0.0, 2_500.0, 5_000.0].map(|value| tick(value, 5e3)), ["0", "2500", "5000"]);
+        assert_eq!([0.0, 5_000.0, 2e4].map(|value| tick(value, 2e4)), ["0", "5 k", "20 k"]);
         assert_eq!([tick_ms(0.02), tick_ms(5.0), tick_ms(1e4)], ["20 \u{b5}s", "5 ms", "10 s"]);
         assert_eq!([percent(0.5), percent(0.9999)], ["50 %", "99.99 %"]);
     }

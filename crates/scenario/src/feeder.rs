@@ -93,6 +93,7 @@ impl Feeder {
     /// # Errors
     /// The line that is wrong, and how.
     pub fn json_lines(name: &str, path: &Path, bytes: &[u8]) -> Result<Self, Error> {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let mut feeder = Self::new(name, Vec::new());
         for (at, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
             if line.trim_ascii().is_empty() {
@@ -312,6 +313,7 @@ mod tests {
         assert!(csv("").expect_err("empty").contains("no rows"));
         assert!(csv("a,a\n1,2\n").expect_err("twice").contains("two columns"));
         assert!(csv("a,\n1,2\n").expect_err("nameless").contains("column 2"));
+        assert_eq!(jsonl("\u{feff}{\"a\":1}\n").expect("a mark is no row").rows(), 1);
         assert!(jsonl("{\"a\":1}\n[]\n").expect_err("a list").starts_with("f.jsonl:2: "));
         assert!(jsonl("{\"a\":1}\n{\"b\":1}\n").expect_err("other").contains("`a` is missing"));
     }

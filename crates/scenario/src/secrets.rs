@@ -400,6 +400,13 @@ mod tests {
     }
 
     #[test]
+    fn people_see_no_secret_of_a_url() {
+        let seen = masked_url("/a;jsessionid=X?token=T&b=1&otp=9");
+        assert_eq!(seen, "/a;jsessionid=MASKED?token=MASKED&b=1&otp=MASKED");
+        assert_eq!(masked_url("/plain?q=1"), "/plain?q=1");
+    }
+
+    #[test]
     fn without_a_mask_texts_stay_and_are_safe_for_templates() {
         let mut secrets = Secrets::new(false);
         assert_eq!(secrets.header("Authorization", "Bearer abc"), "Bearer abc");

@@ -506,11 +506,14 @@ fn drain(outcome: &Outcome, open: &OpenTally) -> Option<String> {
 
 fn answers(outcome: &Outcome, paint: Paint) -> Vec<String> {
     let ended = (outcome.ok + outcome.failed).max(1);
+    let names = outcome.errors.keys().map(|kind| kind.name().len());
+    let width = names.max().unwrap_or(0).max("at the end".len());
+    let digits = 24_usize.saturating_sub(width).max(7);
     let line = |name: &str, number: u64, bad: bool| {
         let share = 100.0 * number as f64 / ended as f64;
-        let name =
-            if bad { paint.dress("31", &format!("{name:<10}")) } else { format!("{name:<10}") };
-        format!("{name} {:>14} {share:>8.2} %", count(number))
+        let name = format!("{name:<width$}");
+        let name = if bad { paint.dress("31", &name) } else { name };
+        format!("{name} {:>digits$} {share:>8.2} %", count(number))
     };
     let statuses = outcome.status.iter().map(|(code, n)| line(&code.to_string(), *n, *code >= 400));
     let errors = outcome.errors.iter().map(|(kind, n)| line(kind.name(), *n, true));
@@ -523,7 +526,7 @@ fn answers(outcome: &Outcome, paint: Paint) -> Vec<String> {
     lines.push(row(
         paint,
         "In flight",
-        &format!("{:<10} {:>14}", "at the end", count(outcome.in_flight)),
+        &format!("{:<width$} {:>digits$}", "at the end", count(outcome.in_flight)),
     ));
     lines
 }

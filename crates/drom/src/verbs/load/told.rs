@@ -3,7 +3,7 @@
 use drom_load::{Judged, Outcome, Plan, Threshold};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
-use super::checks::Check;
+use super::{checks::Check, text::time_us};
 
 /// What every form of the report is made from.
 pub struct Told<'a> {
@@ -31,8 +31,10 @@ pub fn goals(thresholds: &[Threshold], outcome: &Outcome) -> Vec<Goal> {
 impl Goal {
     /// In words.
     pub fn value(&self) -> String {
-        let words =
-            |value| format!("{} {}", drom_report::format::three(value), self.threshold.unit());
+        let words = |value| match self.threshold.unit() {
+            "us" => time_us(value),
+            unit => format!("{} {unit}", drom_report::format::three(value)),
+        };
         let value = self.judged.value.map(words);
         value.map_or_else(|| "not measured".to_owned(), |words| words.trim_end().to_owned())
     }
