@@ -131,6 +131,25 @@ fn who_is_behind_is_told_and_who_is_slow_is_not() {
     assert_eq!(backlog(slow(), &["--stages", "2s:10-200", "--warmup", "500ms"]), "ok");
 }
 
+/// Two of three connections are one thread's, and so are two of three requests: each connection is
+/// in use for eight tenths of the time. One with half of the requests could not carry them.
+#[test]
+fn threads_share_the_requests_as_they_share_the_connections() {
+    let delay = drom_testkit::Delay::Constant(Duration::from_millis(30));
+    let script = Script::always(drom_testkit::Turn::after(delay));
+    let server = Server::start(script).expect("a server");
+    let url = format!("http://{}/", server.address());
+    let told = document(&drom(&[&url, "-c", "3", "-t", "2", "--rate", "80", "-d", "3s", "--json"]));
+    assert_eq!(told["open"]["planned"], 240);
+    let unsent = told["open"]["unsent"].as_u64().expect("a count");
+    assert!(unsent <= 2, "one in ten would be left: {:#}", told["open"]);
+    // Four threads, of which two have something to do.
+    let told = document(&drom(&[&url, "-t", "4", "--rate", "2", "-d", "1s", "--json"]));
+    let checks = told["checks"].as_array().expect("checks");
+    let check = checks.iter().find(|check| check["name"] == "connections").expect("a check");
+    assert_eq!(check["state"], "ok", "{check:#}");
+}
+
 /// Fifty connections are enough to keep such a server busy, and it had its queue before the window.
 #[test]
 fn a_server_that_was_saturated_by_the_warm_up_is_not_blamed_on_the_client() {

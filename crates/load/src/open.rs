@@ -252,14 +252,14 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::schedule::{Arrivals, Stage};
+    use crate::schedule::{Arrivals, Part, Stage};
 
     const MS: u64 = 1_000_000;
 
     /// Ten a second for a second, from 5 s on.
     fn open() -> Open {
         let stages = [Stage::steady(Duration::from_secs(1), 10.0)];
-        let schedule = Schedule::new(&Arrivals::Constant, &stages, 0, 1);
+        let schedule = Schedule::new(&Arrivals::Constant, &stages, Part::ALL);
         Open::new(schedule, 5_000 * MS)
     }
 

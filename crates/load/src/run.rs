@@ -22,7 +22,7 @@ use crate::{
     request,
     rings::Rings,
     scene::SceneTally,
-    schedule::{Schedule, Stage},
+    schedule::{Part, Schedule, Stage},
     socket::{check_descriptors, ensure_descriptors},
     tally::Tally,
     timeline::{Interval, Slice, Timeline},
@@ -172,7 +172,8 @@ pub(crate) fn schedule(plan: &Plan, threads: u32, at: u32) -> Option<Schedule> {
     let warmup = pace.stages.first().map(|first| Stage::steady(plan.warmup, first.from_rps));
     let warmup = warmup.filter(|stage| !stage.duration.is_zero());
     let stages: Vec<Stage> = warmup.into_iter().chain(pace.stages.iter().copied()).collect();
-    Some(Schedule::new(&pace.arrivals, &stages, at, threads))
+    let part = Part { thread: at, threads, connections: plan.connections_used() };
+    Some(Schedule::new(&pace.arrivals, &stages, part))
 }
 
 fn quota(plan: &Plan, threads: u32, at: u32) -> Option<u64> {

@@ -67,38 +67,74 @@ pub struct Schedule {
 
 #[derive(Clone, Debug)]
 enum Steps {
-    /// This thread's arrivals lie so far apart.
-    Even(f64),
-    /// On average.
+    Even(Part),
+    /// So far apart on average.
     Exponential(f64, Rng),
     Counted(Counted),
-    /// These, each so many places behind the last.
-    Recorded(Arc<[u64]>, f64),
+    /// These in turn.
+    Recorded(Arc<[u64]>, Part),
+}
+
+/// One thread's part of all arrivals: as many of each hundred as it has of a hundred connections, or
+/// one would wait for its own while another has some that are free. Arrivals are dealt out to the
+/// connections in turn, and these to the threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub thread: u32,
+    pub threads: u32,
+    /// Of all threads; no fewer than those.
+    pub connections: u32,
+}
+
+impl Part {
+    /// For one thread that has all of them.
+    #[cfg(test)]
+    pub const ALL: Self = Self { thread: 0, threads: 1, connections: 1 };
+
+    /// How far apart its arrivals lie on average, in arrivals of the whole.
+    fn mean(self) -> f64 {
+        f64::from(self.connections) / self.of(u64::from(self.connections)) as f64
+    }
+
+    /// So many of the first `arrivals`.
+    fn of(self, arrivals: u64) -> u64 {
+        let (threads, connections) = (u64::from(self.threads), u64::from(self.connections));
+        let up_to = |slots: u64| (slots + threads - 1 - u64::from(self.thread)) / threads;
+        arrivals / connections * up_to(connections) + up_to(arrivals % connections)
+    }
+
+    /// The number of its next arrival.
+    fn behind(self, number: f64) -> f64 {
+        let (threads, connections) = (f64::from(self.threads), f64::from(self.connections));
+        let slot = number % connections;
+        match slot + threads < connections {
+            true => number + threads,
+            false => number - slot + connections + f64::from(self.thread),
+        }
+    }
 }
 
 impl Schedule {
-    /// For thread `at` of `threads`.
     #[must_use]
-    pub fn new(arrivals: &Arrivals, stages: &[Stage], at: u32, threads: u32) -> Self {
-        let mean = f64::from(threads);
+    pub fn new(arrivals: &Arrivals, stages: &[Stage], part: Part) -> Self {
+        let (mean, first) = (part.mean(), f64::from(part.thread));
         let (steps, next) = match arrivals {
-            Arrivals::Constant => (Steps::Even(mean), f64::from(at)),
-            Arrivals::Recorded(times) => (Steps::Recorded(Arc::clone(times), mean), f64::from(at)),
+            Arrivals::Constant => (Steps::Even(part), first),
+            Arrivals::Recorded(times) => (Steps::Recorded(Arc::clone(times), part), first),
             Arrivals::PoissonOf { seed, requests } => {
                 let whole: f64 = stages.iter().map(Stage::arrivals).sum();
-                let (each, more) = (requests / u64::from(threads), requests % u64::from(threads));
                 let mut counted = Counted {
                     mean,
-                    rng: rng_of(*seed, at),
+                    rng: rng_of(*seed, part.thread),
                     from: (whole - *requests as f64).max(0.0),
                     whole,
-                    left: each + u64::from(u64::from(at) < more),
+                    left: part.of(*requests),
                 };
                 let first = counted.behind(0.0);
                 (Steps::Counted(counted), first)
             }
             Arrivals::Poisson { seed } => {
-                let mut rng = rng_of(*seed, at);
+                let mut rng = rng_of(*seed, part.thread);
                 let first = exponential(&mut rng) * mean;
                 (Steps::Exponential(mean, rng), first)
             }
@@ -137,7 +173,7 @@ impl Iterator for Schedule {
     fn next(&mut self) -> Option<u64> {
         let time_ns = self.time_ns()?;
         self.next = match &mut self.steps {
-            Steps::Even(step) | Steps::Recorded(_, step) => self.next + *step,
+            Steps::Even(part) | Steps::Recorded(_, part) => part.behind(self.next),
             Steps::Exponential(mean, rng) => self.next + exponential(rng) * *mean,
             Steps::Counted(counted) => counted.behind(self.next),
         };
@@ -199,8 +235,14 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
+    fn parts(threads: u32, connections: u32) -> impl Iterator<Item = Part> {
+        (0..threads).map(move |thread| Part { thread, threads, connections })
+    }
+
+    /// Of threads with one connection each, but for the last.
     fn whole(arrivals: Arrivals, stages: &[Stage], threads: u32) -> Vec<u64> {
-        let threads = (0..threads).flat_map(|at| Schedule::new(&arrivals, stages, at, threads));
+        let parts = parts(threads, 2 * threads - 1);
+        let threads = parts.flat_map(|part| Schedule::new(&arrivals, stages, part));
         let mut times: Vec<u64> = threads.collect();
         times.sort_unstable();
         times
@@ -209,17 +251,39 @@ mod tests {
     #[test]
     fn constant_arrivals_are_evenly_spaced_from_the_start() {
         let stages = [Stage::steady(seconds(2), 4.0)];
-        let times: Vec<u64> = Schedule::new(&Arrivals::Constant, &stages, 0, 1).collect();
+        let times: Vec<u64> = Schedule::new(&Arrivals::Constant, &stages, Part::ALL).collect();
         assert_eq!(times, (0..8).map(|at| at * SECOND / 4).collect::<Vec<_>>());
     }
 
     #[test]
     fn a_rate_that_is_no_whole_number_of_nanoseconds_does_not_drift() {
         let stages = [Stage::steady(seconds(600), 3000.0)];
-        let times: Vec<u64> = Schedule::new(&Arrivals::Constant, &stages, 0, 1).collect();
+        let times: Vec<u64> = Schedule::new(&Arrivals::Constant, &stages, Part::ALL).collect();
         assert_eq!(times.len(), 1_800_000);
         assert_eq!(times[1_500_000], 500 * SECOND);
         assert_eq!(times[1], 333_333);
+    }
+
+    /// 3 connections of 2 threads: the first has two of them, and two of three arrivals.
+    #[test]
+    fn a_thread_has_its_connections_part_of_the_arrivals() {
+        let stages = [Stage::steady(seconds(1), 3_000.0)];
+        let poisson = Arrivals::Poisson { seed: 3 };
+        let counted = Arrivals::PoissonOf { seed: 3, requests: 3_000 };
+        let recorded = Arrivals::Recorded((0..3_000).collect());
+        for (arrivals, scatter) in
+            [(Arrivals::Constant, 0), (recorded, 0), (counted, 0), (poisson, 150)]
+        {
+            for (threads, connections) in [(2, 3), (3, 4), (4, 5), (2, 2), (3, 30), (7, 16)] {
+                for part in parts(threads, connections) {
+                    let has = crate::plan::share(connections.into(), threads, part.thread);
+                    let wanted = 3_000 * has / u64::from(connections);
+                    let times = Schedule::new(&arrivals, &stages, part).count() as u64;
+                    assert!(times.abs_diff(wanted) <= scatter + has, "{part:?}: {times} {wanted}");
+                    assert_eq!(part.of(connections.into()), has, "{part:?}");
+                }
+            }
+        }
     }
 
     #[test]
@@ -290,9 +354,8 @@ mod tests {
             let end: Duration = stages.iter().map(|stage| stage.duration).sum();
             let end_ns = end.as_nanos() as u64;
             for arrivals in [Arrivals::Constant, Arrivals::Poisson { seed: 9 }] {
-                for at in 0..threads {
-                    let times: Vec<u64> =
-                        Schedule::new(&arrivals, &stages, at, threads).collect();
+                for part in parts(threads, threads) {
+                    let times: Vec<u64> = Schedule::new(&arrivals, &stages, part).collect();
                     prop_assert!(times.is_sorted());
                     prop_assert!(times.last().is_none_or(|&last| last <= end_ns));
                 }

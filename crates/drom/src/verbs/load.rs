@@ -55,7 +55,7 @@ pub struct Args {
     url: Option<String>,
     /// Connections, each with one request at a time; the users of a scenario
     ///
-    /// Never more than there are requests (-n). Numbers may end in k or M.
+    /// In a closed loop never more than there are requests (-n). Numbers may end in k or M.
     #[arg(short, long, default_value = "10", value_parser = count::parse::<u32>, value_name = "N")]
     #[arg(allow_hyphen_values = true, help_heading = LOAD)]
     connections: u32,

@@ -384,6 +384,14 @@ fn connections(plan: &Plan, outcome: &Outcome) -> Option<Found> {
     let fairness = outcome.fairness();
     let evidence =
         format!("{connected} of {wanted} established, fairness {fairness:.3} (1 = even)");
+    // A thread for which nothing was planned has no reason to connect.
+    if outcome
+        .open
+        .as_ref()
+        .is_some_and(|open| u64::from(connected) >= open.planned(outcome.begun()))
+    {
+        return Some(Found::Good(evidence));
+    }
     if connected < wanted && outcome.connect.count() >= u64::from(wanted) {
         return Some(Found::Because(evidence, NO_WORD));
     }
