@@ -34,8 +34,8 @@ fn both_helps_are_short_and_aligned_and_the_long_one_is_a_verb() {
     }
     assert!(short.contains("\n  -c, --connections <N>  Connections, each"), "{short}");
     let long = text(&["help", "load"]);
-    assert!(long.contains("Never more than there are requests"), "{long}");
-    assert!(!short.contains("Never more than there are requests"), "{short}");
+    assert!(long.contains("never more than there are requests"), "{long}");
+    assert!(!short.contains("never more than there are requests"), "{short}");
     assert!(flags(&short).is_subset(&flags(&long)), "{long}");
 }
 

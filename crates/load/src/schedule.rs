@@ -75,9 +75,9 @@ enum Steps {
     Recorded(Arc<[u64]>, Part),
 }
 
-/// One thread's part of all arrivals: as many of each hundred as it has of a hundred connections, or
-/// one would wait for its own while another has some that are free. Arrivals are dealt out to the
-/// connections in turn, and these to the threads.
+/// One thread's part of all arrivals: as many of each hundred as it has of a hundred connections,
+/// or one would wait for its own while another has some that are free. Arrivals are dealt out to
+/// the connections in turn, and these to the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     pub thread: u32,
