@@ -172,13 +172,16 @@ pub(crate) fn schedule(plan: &Plan, threads: u32, at: u32) -> Option<Schedule> {
     let warmup = pace.stages.first().map(|first| Stage::steady(plan.warmup, first.from_rps));
     let warmup = warmup.filter(|stage| !stage.duration.is_zero());
     let stages: Vec<Stage> = warmup.into_iter().chain(pace.stages.iter().copied()).collect();
-    let part = Part { thread: at, threads, connections: plan.connections_used() };
-    Some(Schedule::new(&pace.arrivals, &stages, part))
+    Some(Schedule::new(&pace.arrivals, &stages, part(plan, threads, at)))
+}
+
+fn part(plan: &Plan, threads: u32, thread: u32) -> Part {
+    Part { thread, threads, connections: plan.connections_used() }
 }
 
 fn quota(plan: &Plan, threads: u32, at: u32) -> Option<u64> {
     match plan.stop {
-        Stop::Requests(requests) => Some(share(requests, threads, at)),
+        Stop::Requests(requests) => Some(part(plan, threads, at).of(requests)),
         Stop::After(_) => None,
     }
 }
@@ -331,6 +334,29 @@ mod tests {
                     assert!(one <= share(whole + 1, parts, at));
                 }
             }
+        }
+    }
+
+    /// A thread with one connection of three that had half of the requests would end last, alone.
+    #[test]
+    fn threads_have_their_connections_part_of_counted_requests() {
+        let target = crate::Target::at("127.0.0.1:80".parse().expect("an address"), "/");
+        for (requests, connections, threads) in [(1_000, 3, 2), (7, 5, 3), (5, 5, 3), (2, 9, 2)] {
+            let stop = Stop::Requests(requests);
+            let plan = Plan { connections, stop, ..Plan::get(target.clone()) };
+            let used = plan.connections_used();
+            let each: Vec<(u64, u64)> = (0..threads.min(used))
+                .map(|at| {
+                    let quota = quota(&plan, threads.min(used), at).expect("it is counted");
+                    (quota, share(u64::from(used), threads.min(used), at))
+                })
+                .collect();
+            assert_eq!(each.iter().map(|(quota, _)| quota).sum::<u64>(), requests);
+            let fits = |(quota, own): &(u64, u64)| {
+                quota >= own
+                    && (quota * u64::from(used)).abs_diff(requests * own) <= u64::from(used) * own
+            };
+            assert!(each.iter().all(fits), "{each:?}");
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 
 use drom_stats::Rng;
 
-use crate::connection::to_ns;
+use crate::{connection::to_ns, plan::share};
 
 /// How arrivals lie in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,10 +97,10 @@ impl Part {
     }
 
     /// So many of the first `arrivals`.
-    fn of(self, arrivals: u64) -> u64 {
-        let (threads, connections) = (u64::from(self.threads), u64::from(self.connections));
-        let up_to = |slots: u64| (slots + threads - 1 - u64::from(self.thread)) / threads;
-        arrivals / connections * up_to(connections) + up_to(arrivals % connections)
+    pub fn of(self, arrivals: u64) -> u64 {
+        let connections = u64::from(self.connections);
+        let own = |slots| share(slots, self.threads, self.thread);
+        arrivals / connections * own(connections) + own(arrivals % connections)
     }
 
     /// The number of its next arrival.
