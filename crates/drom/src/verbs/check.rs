@@ -92,16 +92,31 @@ pub fn run(args: &Args) -> Exit {
 /// Who reads the forms for programs is told, too, that there was no test. What cannot be written
 /// then is not worth another word.
 fn give_up(args: &Args, message: &str) {
-    let judged = [Judged::given_up(message)];
-    let junit = || junit(args.what.as_deref().unwrap_or_default(), &judged);
-    let _ = match &args.junit {
-        Some(path) if path.as_os_str() == "-" => say::result(&junit()),
-        Some(path) => fs::write(path, junit()),
-        None => Ok(()),
-    };
-    if args.tap {
-        let _ = say::result(&bail_out(message));
+    let (name, judged) = (args.what.as_deref().unwrap_or_default(), [Judged::given_up(message)]);
+    let _ = tell_programs(args, name, &judged, || bail_out(message));
+}
+
+/// The file, and what standard output is for, where that is a program.
+fn tell_programs(
+    args: &Args,
+    name: &str,
+    judged: &[Judged],
+    tap: impl FnOnce() -> String,
+) -> Result<bool, Failure> {
+    if let Some(path) = args.junit_file() {
+        let written = fs::write(path, junit(name, judged));
+        written.map_err(|error| failed(cannot_write(path, &error)))?;
     }
+    let said = match &args.junit {
+        Some(path) if path.as_os_str() == "-" => say::result(&junit(name, judged)),
+        _ if args.tap => say::result(&tap()),
+        _ => return Ok(false),
+    };
+    said.map(|()| true).map_err(cannot_print)
+}
+
+fn cannot_print(error: std::io::Error) -> Failure {
+    failed(format!("cannot print the result: {error}"))
 }
 
 impl Args {
@@ -156,16 +171,10 @@ fn report(args: &Args, plan: &Plan, outcome: &Outcome) -> Result<Exit, Failure> 
     }
     let judged = &judged[..];
     let name = plan.scene.as_ref().map_or("", |scene| &scene.scenario.name);
-    if let Some(path) = args.junit_file() {
-        let written = fs::write(path, junit(name, judged));
-        written.map_err(|error| failed(cannot_write(path, &error)))?;
+    if !tell_programs(args, name, judged, || tap(judged))? {
+        let words = text(judged, args.quiet, Paint::for_stdout());
+        say::words(&words).map_err(cannot_print)?;
     }
-    let said = match &args.junit {
-        Some(path) if path.as_os_str() == "-" => say::result(&junit(name, judged)),
-        _ if args.tap => say::result(&tap(judged)),
-        _ => say::words(&text(judged, args.quiet, Paint::for_stdout())),
-    };
-    said.map_err(|error| failed(format!("cannot print the result: {error}")))?;
     if let Some(words) = ended_early(plan, outcome) {
         say::line(format!("drom check: {words}"));
     }
