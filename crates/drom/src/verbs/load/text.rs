@@ -196,7 +196,8 @@ pub fn broken(paint: Paint, title: &str, text: &str, width: Option<usize>) -> Ve
     lines.iter().zip(titles).map(|(line, title)| row(paint, title, line)).collect()
 }
 
-fn target(url: &str, plan: &Plan) -> (&'static str, String) {
+/// What is loaded, with its title.
+pub fn target(url: &str, plan: &Plan) -> (&'static str, String) {
     match &plan.scene {
         None => ("Target", format!("{} {url}", plan.method)),
         Some(scene) => ("Scenario", scenario(url, scene)),

@@ -9,7 +9,7 @@ use drom_report::format::{self, number_of, percent_over, three};
 use super::{
     super::{
         checks::State,
-        text::{Paint, broken, row as titled, si_count, time_us, who},
+        text::{Paint, broken, row as titled, si_count, target, time_us, who},
     },
     Row, Told,
 };
@@ -74,18 +74,11 @@ fn heading(told: &Told<'_>) -> Vec<(&'static str, String)> {
         };
         format!("; a closed loop{over} before it reached {}", a_second(told, Some(rps)))
     });
-    let target = match &plan.scene {
-        None => ("Target", format!("{} {}", plan.method, told.url)),
-        Some(scene) => {
-            let steps = number_of(scene.scenario.steps().len(), "step");
-            ("Scenario", format!("{}: {steps}; seed {}", told.url, scene.seed))
-        }
-    };
     let stopped = if told.found.interrupted { ", stopped early" } else { "" };
     let took = format::time(told.found.took.as_secs_f64());
     let tries = if told.rows.len() == 1 { "try" } else { "tries" };
     vec![
-        target,
+        target(told.url, plan),
         ("Conditions", conditions.collect::<Vec<_>>().join(", ")),
         ("Load", format!("open loop over {clients}{closed}")),
         ("Search", format!("{took}{stopped}, {} {tries}", told.rows.len())),
