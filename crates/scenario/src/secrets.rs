@@ -1,6 +1,7 @@
 //! What should not stand in a file that is passed on: passwords, keys, sessions. A [`Secrets`]
 //! puts a variable in their place, the same one for the same secret, and makes every other text
-//! safe for a template. By name, not by look: a random string may be just data.
+//! safe for a template. By name, not by look (a random string may be just data), but for the one
+//! look that is a secret's own: a signed token, `eyJ....eyJ....sig` (RFC 7519).
 
 use std::{borrow::Cow, collections::BTreeMap, ops::Range};
 
@@ -13,6 +14,10 @@ use serde_json::value::RawValue;
 
 /// Nobody nests deeper, but to make a program run out of stack.
 const DEPTH_MAX: usize = 128;
+/// `{"alg":""}` in base64.
+const TOKEN_HEAD_MIN: usize = 14;
+/// A URL in a URL in a URL is looked into.
+const URLS_IN_URLS: usize = 3;
 /// What stands for a secret until somebody puts the real one there.
 pub const MASKED: &str = "MASKED";
 
@@ -79,7 +84,7 @@ impl Secrets {
         }
         match name.eq_ignore_ascii_case("referer") {
             true => self.url(value),
-            false => literal(value),
+            false => self.replaced(value, &of_tokens(value.as_bytes(), 0..value.len())),
         }
     }
 
@@ -168,10 +173,14 @@ fn of_url(url: &[u8]) -> Vec<Range<usize>> {
     };
     let mut found = of_pairs(url, 0..path_end, b";/");
     found.extend(of_pairs(url, query..url.len(), b"&;"));
-    found
+    with_tokens(url, found)
 }
 
 fn of_body(content_type: &str, body: &[u8]) -> Vec<Range<usize>> {
+    with_tokens(body, of_named(content_type, body))
+}
+
+fn of_named(content_type: &str, body: &[u8]) -> Vec<Range<usize>> {
     if let Some(boundary) = boundary(content_type) {
         return of_parts(body, &boundary);
     }
@@ -187,13 +196,65 @@ fn of_body(content_type: &str, body: &[u8]) -> Vec<Range<usize>> {
 fn of_pairs(text: &[u8], part: Range<usize>, between: &[u8]) -> Vec<Range<usize>> {
     let mut start = part.start;
     let pair = |pair: &[u8]| {
-        let (from, to) = (start, start + pair.len());
+        let to = start + pair.len();
         start = to + 1;
         let name = memchr::memchr(b'=', pair)?;
-        let is_meant = is_secret(&decoded(&pair[..name])) && name + 1 < pair.len();
-        is_meant.then_some(from + name + 1..to)
+        let (name, value) = (&pair[..name], &pair[name + 1..]);
+        let is_meant = names_one(name) && !value.is_empty() || is_url_with_one(value);
+        is_meant.then_some(to - value.len()..to)
     };
     text[part].split(|byte| between.contains(byte)).filter_map(pair).collect()
+}
+
+/// A value that is a URL itself (`next=%2Fa%3Ftoken%3Dt`), with a secret in it.
+fn is_url_with_one(value: &[u8]) -> bool {
+    let mut text = Cow::Borrowed(value);
+    for _ in 0..URLS_IN_URLS {
+        if memchr::memchr(b'%', &text).is_none() {
+            return false;
+        }
+        text = Cow::Owned(decoded(&text).into_bytes());
+        let mut pairs = text.split(|byte| b"?&;/".contains(byte));
+        if pairs.any(|pair| memchr::memchr(b'=', pair).is_some_and(|at| names_one(&pair[..at]))) {
+            return true;
+        }
+    }
+    false
+}
+
+fn names_one(name: &[u8]) -> bool {
+    is_secret(&decoded(name))
+}
+
+/// Those and, between them, signed tokens.
+fn with_tokens(text: &[u8], named: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    let (mut found, mut from) = (Vec::new(), 0);
+    for secret in named {
+        found.extend(of_tokens(text, from..secret.start));
+        from = secret.end;
+        found.push(secret);
+    }
+    found.extend(of_tokens(text, from..text.len()));
+    found
+}
+
+/// Where signed or encrypted tokens stand in this part: JSON in base64url, which begins with `{"`,
+/// and two parts or more behind points.
+fn of_tokens(text: &[u8], part: Range<usize>) -> Vec<Range<usize>> {
+    let is_of_one = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+    let (mut found, mut from) = (Vec::new(), part.start);
+    while let Some(at) = memchr::memmem::find(&text[from..part.end], b"eyJ") {
+        let start = from + at;
+        let length = text[start..part.end].iter().take_while(|byte| is_of_one(byte)).count();
+        let parts: Vec<usize> =
+            text[start..start + length].split(|byte| *byte == b'.').map(<[u8]>::len).collect();
+        let is_apart = start == part.start || !is_of_one(&text[start - 1]);
+        if is_apart && parts.len() >= 3 && parts[0] >= TOKEN_HEAD_MIN {
+            found.push(start..start + length);
+        }
+        from = start + length;
+    }
+    found
 }
 
 /// A name in a form or a query without its `%77`.
@@ -365,6 +426,27 @@ mod tests {
                     Content-Type: application/json\r\n\r\n{\"pin\":7}\r\n--B--\r\n";
         let kind = "multipart/form-data; boundary=B";
         assert_eq!(secrets.body(kind, part), part.replace('7', "{{secret_3}}"));
+    }
+
+    #[test]
+    fn signed_tokens_are_known_by_their_look_and_urls_in_urls_are_looked_into() {
+        let token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl";
+        let mut secrets = Secrets::new(true);
+        assert_eq!(secrets.url(&format!("/reset/{token}/now")), "/reset/{{secret_1}}/now");
+        assert_eq!(
+            secrets.url(&format!("/a?b={token}&sid={token}")).matches("secret_1").count(),
+            2
+        );
+        assert_eq!(secrets.header("X-Id", &format!("id {token}")), "id {{secret_1}}");
+        let json = format!("{{\"id\":\"{token}\",\"pin\":\"7\"}}");
+        assert_eq!(secrets.body("", &json), "{\"id\":\"{{secret_1}}\",\"pin\":\"{{secret_2}}\"}");
+        assert_eq!(secrets.url("/in?next=%2Fa%3Ftoken%3DT&b=1"), "/in?next={{secret_3}}&b=1");
+        assert_eq!(secrets.url("/in?u=%252Fa%253Ftoken%253DT"), "/in?u={{secret_4}}");
+        for plain in
+            ["/eyJ", "/eyJa.b.c", "/eyes/x.y.z", "/x?u=%2Fa%3Fb%3DT", "/heyJhbGciOiJIUzI1.b.c"]
+        {
+            assert_eq!(secrets.url(plain), plain);
+        }
     }
 
     #[test]
