@@ -19,6 +19,34 @@ fn lines(output: &Output) -> Vec<String> {
     text.lines().filter(is_wanted).map(str::to_owned).collect()
 }
 
+/// Of version 1, with a short key and an old hash, with a curve that the library does not have.
+#[test]
+fn where_any_certificate_is_good_one_that_cannot_be_read_is_too() {
+    if !Path::new(OPENSSL).exists() {
+        eprintln!("skipped: there is no {OPENSSL} to serve");
+        return;
+    }
+    let drom = |verb: &str, words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_drom")).arg(verb).args(words).output();
+        let output = output.expect("drom starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for server in [
+        Server::of_version_1(),
+        Server::start(&["rsa:1024", "-sha1"]),
+        Server::start(&["ec", "-pkeyopt", "ec_paramgen_curve:P-521"]),
+    ] {
+        let url = format!("https://localhost:{}/", server.port);
+        let (status, said) = drom("ab", &["-n", "2", &url]);
+        assert_eq!(status, Some(0), "{said}");
+        let (status, said) = drom("load", &["-q", "-n", "2", "-c", "1", "--insecure", &url]);
+        assert_eq!(status, Some(0), "{said}");
+        let (status, said) = drom("load", &["-q", "-n", "2", "-c", "1", &url]);
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains("--insecure") && !said.contains("Other("), "{said}");
+    }
+}
+
 #[test]
 fn tls_is_told_as_ab_tells_it() {
     if !Path::new(REAL).exists() || !Path::new(OPENSSL).exists() {

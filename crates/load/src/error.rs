@@ -59,11 +59,6 @@ pub enum Error {
     Plan { reason: &'static str },
     #[error("the event loop failed: {source}")]
     EventLoop { source: io::Error },
-    #[error(
-        "io_uring cannot be used here: {source}; take --engine epoll, or allow it (sysctl \
-         kernel.io_uring_disabled=0, the container's seccomp profile)"
-    )]
-    IoUring { source: io::Error },
     #[error("a client thread could not be started: {source}")]
     Thread { source: io::Error },
 }
@@ -99,6 +94,11 @@ fn tls_failure(reason: &str) -> String {
                 it with --cacert FILE, or any certificate with --insecure"
             .to_owned();
     }
+    if reason.contains("UnsupportedCertVersion") {
+        return "the server's certificate is one of X.509 version 1, which is not read; give it one \
+                of version 3, or take any certificate with --insecure"
+            .to_owned();
+    }
     format!("{reason}{}", tls_hint(reason))
 }
 
@@ -108,6 +108,11 @@ fn tls_hint(reason: &str) -> &'static str {
          --insecure"
     } else if reason.contains("certificate") {
         "; trust its issuer with --cacert FILE, or any certificate with --insecure"
+    } else if reason.contains("ProtocolVersion") {
+        "; the server speaks neither TLS 1.2 nor TLS 1.3, which are those there are"
+    } else if reason.contains("HandshakeFailure") {
+        "; the two have no cipher suite or kind of key in common (a certificate with a key of the \
+         curve P-521 is good with --insecure only)"
     } else if reason.contains("NoApplicationProtocol") {
         "; the server speaks no HTTP/2 over TLS: leave out --http2"
     } else if reason.contains("corrupt message") || reason.contains("InvalidContentType") {
@@ -125,6 +130,11 @@ mod tests {
     fn the_names_of_a_librarys_types_are_no_reason() {
         let told = tls_failure("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))");
         assert!(!told.contains("Other") && told.contains("authority (CA)"), "{told}");
+        let version = "invalid peer certificate: Other(OtherError(UnsupportedCertVersion))";
+        let told = tls_failure(version);
+        assert!(!told.contains("Other") && told.contains("of X.509 version 1"), "{told}");
+        let told = tls_failure("received fatal alert: ProtocolVersion");
+        assert!(told.contains("neither TLS 1.2 nor TLS 1.3"), "{told}");
         let told = tls_failure("invalid peer certificate: UnknownIssuer");
         assert!(told.starts_with("invalid peer certificate: UnknownIssuer; trust"), "{told}");
     }

@@ -11,16 +11,25 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion,
+    ClientConfig, ClientConnection, InconsistentKeys, RootCertStore, SignatureScheme,
+    SupportedProtocolVersion,
     client::{
         Resumption, WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     },
     crypto::{CryptoProvider, ring},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    pki_types::{
+        CertificateDer, PrivateKeyDer, ServerName, UnixTime,
+        pem::{self, PemObject},
+    },
+    sign::{CertifiedKey, SingleCertAndKey},
 };
 
-use crate::{error::Error, socket::Transport, tunnel::Tunnel};
+use crate::{
+    error::Error,
+    socket::{Plain, Transport},
+    tunnel::Tunnel,
+};
 
 /// Whom to trust and how to show oneself.
 #[derive(Clone, Debug, Default)]
@@ -93,9 +102,10 @@ impl Trust {
         let builder = builder.dangerous().with_custom_certificate_verifier(judge);
         let mut config = match &self.client_files {
             None => builder.with_no_client_auth(),
-            Some((chain, key)) => builder
-                .with_client_auth_cert(certificates(chain)?, private_key(key)?)
-                .map_err(|error| unusable(key, error))?,
+            Some((chain, key)) => {
+                let own = own_certificate(chain, key, self.provider())?;
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own)))
+            }
         };
         config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         config.enable_sni = !self.no_sni;
@@ -153,8 +163,36 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     if found.is_empty() { Err(unusable(file, "it holds no PEM certificate")) } else { Ok(found) }
 }
 
+/// Whether the server takes it is the server's business: of what version it is, say. That the key
+/// is its own is checked where the library can read it.
+fn own_certificate(
+    chain: &Path,
+    key: &Path,
+    provider: CryptoProvider,
+) -> Result<CertifiedKey, Error> {
+    let certificates = certificates(chain)?;
+    let signs = provider.key_provider.load_private_key(private_key(key)?);
+    let own = CertifiedKey::new(certificates, signs.map_err(|error| unusable(key, error))?);
+    match own.keys_match() {
+        Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
+            Err(unusable(key, format!("it is not the key of {}", chain.display())))
+        }
+        _ => Ok(own),
+    }
+}
+
 fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, Error> {
-    PrivateKeyDer::from_pem_reader(open(file)?).map_err(|error| unusable(file, error))
+    PrivateKeyDer::from_pem_reader(open(file)?).map_err(|error| match error {
+        pem::Error::NoItemsFound if is_encrypted(file) => {
+            unusable(file, "the key in it is encrypted; openssl pkey -in FILE -out FILE opens it")
+        }
+        pem::Error::NoItemsFound => unusable(file, "it holds no private key (PEM)"),
+        error => unusable(file, error),
+    })
+}
+
+fn is_encrypted(file: &Path) -> bool {
+    std::fs::read_to_string(file).is_ok_and(|text| text.contains("BEGIN ENCRYPTED PRIVATE KEY"))
 }
 
 fn open(file: &Path) -> Result<BufReader<File>, Error> {
@@ -174,18 +212,45 @@ pub struct TlsStream<S> {
     config: Arc<ClientConfig>,
     /// The way through a proxy, until it is there.
     tunnel: Option<Tunnel>,
+    stamp: Stamp,
 }
 
-impl<S: Read + Write> TlsStream<S> {
+/// Whether a read is to say how long its records lay in the socket, and what it found.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stamp {
+    is_wanted: bool,
+    lay_ns: Option<u64>,
+}
+
+/// The socket, read with stamps where they are wanted.
+struct Stamping<'s, S> {
+    socket: &'s mut S,
+    stamp: &'s mut Stamp,
+}
+
+impl<S: Plain> Read for Stamping<'_, S> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if !self.stamp.is_wanted {
+            return self.socket.read(into);
+        }
+        let (length, lay_ns) = self.socket.read_stamped(into)?;
+        self.stamp.lay_ns = self.stamp.lay_ns.or(lay_ns);
+        Ok(length)
+    }
+}
+
+impl<S: Plain> TlsStream<S> {
     pub fn new(socket: S, security: &Security) -> io::Result<Self> {
         let session = Box::new(security.connection().map_err(io::Error::other)?);
         let tunnel = security.tunnel.clone().map(Tunnel::new);
-        Ok(Self { socket, session, config: Arc::clone(&security.config), tunnel })
+        let (config, stamp) = (Arc::clone(&security.config), Stamp::default());
+        Ok(Self { socket, session, config, tunnel, stamp })
     }
 
     /// Reads records until there are none; whether the peer may still send.
     fn pull(&mut self) -> io::Result<bool> {
-        let length = self.session.read_tls(&mut self.socket)?;
+        let mut socket = Stamping { socket: &mut self.socket, stamp: &mut self.stamp };
+        let length = self.session.read_tls(&mut socket)?;
         if let Err(error) = self.session.process_new_packets() {
             // The peer is told why, if it still listens.
             let _ = self.session.write_tls(&mut self.socket);
@@ -195,7 +260,7 @@ impl<S: Read + Write> TlsStream<S> {
     }
 }
 
-impl<S: Read + Write> Transport for TlsStream<S> {
+impl<S: Plain> Transport for TlsStream<S> {
     fn settle(&mut self) -> io::Result<bool> {
         if let Some(tunnel) = &mut self.tunnel {
             if !tunnel.dig(&mut self.socket)? {
@@ -243,6 +308,13 @@ impl<S: Read + Write> Transport for TlsStream<S> {
         })
     }
 
+    fn read_stamped(&mut self, into: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+        self.stamp = Stamp { is_wanted: true, lay_ns: None };
+        let read = self.read(into);
+        self.stamp.is_wanted = false;
+        Ok((read?, self.stamp.lay_ns))
+    }
+
     fn skip(&mut self, _: usize) -> Option<io::Result<usize>> {
         None
     }
@@ -252,7 +324,7 @@ impl<S: Read + Write> Transport for TlsStream<S> {
     }
 }
 
-impl<S: Read + Write> Read for TlsStream<S> {
+impl<S: Plain> Read for TlsStream<S> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.session.reader().read(into) {
@@ -268,7 +340,7 @@ impl<S: Read + Write> Read for TlsStream<S> {
     }
 }
 
-impl<S: Read + Write> Write for TlsStream<S> {
+impl<S: Plain> Write for TlsStream<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let length = self.session.writer().write(bytes)?;
         self.push()?;
@@ -281,7 +353,8 @@ impl<S: Read + Write> Write for TlsStream<S> {
 }
 
 /// Whether a certificate is good. Signatures are checked in any case, as the handshake costs what
-/// it costs.
+/// it costs; where any certificate is good, one that this library cannot read (of version 1, with a
+/// short key or an old hash) is, too.
 #[derive(Debug)]
 struct Judge {
     /// `None`: any certificate is good.
@@ -316,7 +389,7 @@ impl ServerCertVerifier for Judge {
         signature: &rustls::DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let known = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, known)
+        self.settled(rustls::crypto::verify_tls12_signature(message, certificate, signature, known))
     }
 
     fn verify_tls13_signature(
@@ -326,10 +399,32 @@ impl ServerCertVerifier for Judge {
         signature: &rustls::DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let known = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, known)
+        self.settled(rustls::crypto::verify_tls13_signature(message, certificate, signature, known))
     }
 
     fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        let mut known = self.provider.signature_verification_algorithms.supported_schemes();
+        if self.chains.is_none() {
+            known.extend(UNCHECKED_SCHEMES);
+        }
+        known
+    }
+}
+
+/// Signatures that this library cannot check, of servers whose certificate does not matter.
+const UNCHECKED_SCHEMES: [SignatureScheme; 3] = [
+    SignatureScheme::ECDSA_NISTP521_SHA512,
+    SignatureScheme::ECDSA_SHA1_Legacy,
+    SignatureScheme::RSA_PKCS1_SHA1,
+];
+
+type Checked = Result<HandshakeSignatureValid, rustls::Error>;
+
+impl Judge {
+    fn settled(&self, checked: Checked) -> Checked {
+        match self.chains {
+            None => checked.or(Ok(HandshakeSignatureValid::assertion())),
+            Some(_) => checked,
+        }
     }
 }
