@@ -58,6 +58,19 @@ fn urls_of_several_servers_are_taken_at_random() {
 }
 
 #[test]
+fn a_list_that_is_no_text_is_refused_with_its_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("urls"), b"http://a.invalid/\nhttp://a.invalid/\xe9\n")
+        .expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
+    let command = command.args(["http_load", "-rate", "1", "-fetches", "1", "urls"]);
+    let output = command.current_dir(&folder).stdin(Stdio::null()).output().expect("drom starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("urls:2: a byte that is no UTF-8; write it as %XX"), "{said}");
+}
+
+#[test]
 fn a_long_list_of_servers_needs_no_socket_for_each() {
     let servers: Vec<Recording> = (0..40).map(|_| Recording::start()).collect();
     let list: Vec<String> = servers.iter().map(|server| server.url("/ok")).collect();

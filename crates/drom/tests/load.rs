@@ -61,8 +61,9 @@ fn json_has_the_documented_keys_and_counts_that_add_up() {
     let found = document(&output);
     let keys: Vec<&str> =
         found.as_object().expect("an object").keys().map(String::as_str).collect();
-    let mut wanted = "schema version url opened_at plan engine duration_s requests ".to_owned();
-    wanted += "bytes_read rate_rps latency_us phases status errors client kernel checks ";
+    let mut wanted = "schema version url opened_at plan streams_max engine fallback ".to_owned();
+    wanted += "duration_s requests bytes_read rate_rps latency_us phases status errors error_us ";
+    wanted += "client kernel checks ";
     wanted += "thresholds series";
     assert_eq!(keys.join(" "), wanted);
     assert_eq!(found["schema"], "drom-load/1");

@@ -202,6 +202,9 @@ fn nonsense_is_refused_with_words() {
     for (flags, words) in [
         (&["--find-capacity", "p99"][..], "no comparison"),
         (&["--find-capacity", "rate>=2k"], "the rate is what is searched for"),
+        (&["--find-capacity", "whole.p99<50ms"], "takes a connection for each request"),
+        (&["--find-capacity", "tls.p99<50ms"], "takes TLS, an https:// URL"),
+        (&["--threshold", "lag.p99<1ms"], "lag.p99<1ms cannot be measured"),
         (&["--capacity-time", "60s"], "--find-capacity"),
         (&["--capacity-time", "60s", "-n", "1"], "cannot be used with"),
         (&[search[0], search[1], "--capacity-time", "5s"], "at least 20 s"),

@@ -4,9 +4,9 @@
 mod loading;
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener},
-    os::unix::net::UnixListener,
+    os::unix::{net::UnixListener, process::CommandExt},
     process::{Command, Stdio},
     sync::{Arc, Mutex},
     thread,
@@ -248,4 +248,41 @@ fn who_runs_out_of_ports_on_the_way_is_told_what_was_measured() {
     assert_eq!(told["errors"]["connect"].as_u64(), failed, "{told:#}");
     let checks = told["checks"].as_array().expect("checks");
     assert!(checks.iter().any(|check| check["name"] == "ports" && check["state"] == "warning"));
+}
+
+/// As a container's profile does it.
+fn without_rings() -> io::Result<()> {
+    const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+    let refuse = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+    let step = |code: u32, jf, k| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+    let mut steps = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, libc::SYS_io_uring_setup as u32),
+        step(libc::BPF_RET | libc::BPF_K, 0, refuse),
+        step(libc::BPF_RET | libc::BPF_K, 0, ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+    // SAFETY: the filter is read during the call only; the number of a system call is the first
+    // word of what it is given.
+    let done = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0
+    };
+    if done { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[test]
+fn where_rings_are_not_allowed_epoll_is_taken_and_said() {
+    let (address, _) = server();
+    let url = format!("http://{address}/");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
+    command.args(["load", "-q", "-n", "20", "-c", "2", "--engine", "io_uring", &url]);
+    // SAFETY: between fork and exec it makes two system calls with memory of its own stack.
+    unsafe { command.pre_exec(without_rings) };
+    let output = command.output().expect("drom starts");
+    let report = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    let words: Vec<&str> = report.split_whitespace().collect();
+    let report = words.join(" ");
+    assert!(report.contains("epoll, for io_uring is not allowed here: Operation"), "{report}");
 }

@@ -155,11 +155,34 @@ fn share(part: Duration, whole: Duration) -> f64 {
 #[derive(Default)]
 pub struct Lay {
     pub is_wanted: bool,
+    /// When this wait returned, and the one before it.
+    pub wake_ns: u64,
+    pub before_ns: u64,
     /// When the bytes of this report came, by the first read that has a stamp.
     arrived_ns: Option<u64>,
+    /// The same of the last read: what came while others were read was not kept waiting by them.
+    last_ns: Option<u64>,
 }
 
 impl Lay {
+    /// A wait has returned, at `wake_ns`.
+    #[inline]
+    pub fn begin(&mut self, is_wanted: bool, wake_ns: u64, before_ns: u64) {
+        *self = Self { is_wanted, wake_ns, before_ns, arrived_ns: None, last_ns: None };
+    }
+
+    /// How long an answer that is whole at `now_ns` was kept waiting by the client itself: a
+    /// millisecond and more, or nothing. Shorter ones are not worth the account. Without a stamp
+    /// one that came in a single read was there when the wait returned; others may still have been
+    /// on their way.
+    #[inline]
+    pub fn kept_ns(&self, now_ns: u64, is_of_one_read: bool) -> u64 {
+        let there_ns = if is_of_one_read { self.wake_ns } else { now_ns };
+        let since_ns = self.last_ns.unwrap_or(there_ns).max(self.before_ns);
+        let kept_ns = now_ns.saturating_sub(since_ns);
+        if kept_ns < LATE_NS { 0 } else { kept_ns }
+    }
+
     /// `now_ns` is a look at the clock.
     pub fn read(
         &mut self,
@@ -168,8 +191,9 @@ impl Lay {
         now_ns: impl FnOnce() -> u64,
     ) -> io::Result<usize> {
         let (length, lay_ns) = stream.read_stamped(into)?;
-        if let (Some(lay_ns), None) = (lay_ns, self.arrived_ns) {
-            self.arrived_ns = Some(now_ns().saturating_sub(lay_ns));
+        if let Some(lay_ns) = lay_ns {
+            self.last_ns = Some(now_ns().saturating_sub(lay_ns));
+            self.arrived_ns = self.arrived_ns.or(self.last_ns);
         }
         Ok(length)
     }
@@ -232,19 +256,21 @@ impl Ledger {
         }
     }
 
-    /// A wait has returned; whether the reads of this round are to be stamped.
+    /// A wait has returned: whether the reads of this round are to be stamped, and when the wait
+    /// before it did.
     #[inline]
-    pub fn wake(&mut self, now_ns: u64) -> bool {
-        let length_ns = now_ns.saturating_sub(self.wake_ns);
+    pub fn wake(&mut self, now_ns: u64) -> (bool, u64) {
+        let before_ns = self.wake_ns;
+        let length_ns = now_ns.saturating_sub(before_ns);
         self.wake_ns = now_ns;
         self.rounds = self.rounds.wrapping_add(1);
         let is_sample = self.rounds.is_multiple_of(SAMPLE_EACH);
         if length_ns < LATE_NS && !is_sample {
-            return false;
+            return (false, before_ns);
         }
         let weight = if length_ns >= LATE_NS { 1 } else { u64::from(SAMPLE_EACH) };
         self.round = Round { length_ns, weight, ..Round::default() };
-        true
+        (true, before_ns)
     }
 
     /// A report was dealt with until `now_ns`.
@@ -254,6 +280,7 @@ impl Ledger {
         self.held_ns += own_ns;
         if lay.is_wanted {
             self.lay(lay.arrived_ns.take());
+            lay.last_ns = None;
         }
     }
 
@@ -339,9 +366,9 @@ mod tests {
 
     /// A round that begins at `wake_ns`; each of `reports` takes a millisecond and came at `came`.
     fn round(ledger: &mut Ledger, wake_ns: u64, reports: u64, came: Option<u64>) {
-        let is_wanted = ledger.wake(wake_ns);
+        let (is_wanted, before_ns) = ledger.wake(wake_ns);
         for at in 1..=reports {
-            let mut lay = Lay { is_wanted, arrived_ns: came };
+            let mut lay = Lay { is_wanted, wake_ns, before_ns, arrived_ns: came, last_ns: None };
             ledger.dealt_with(wake_ns + at * MS, &mut lay);
         }
         ledger.end_round(wake_ns + reports * MS, is_wanted);
@@ -353,6 +380,20 @@ mod tests {
         round(&mut ledger, 0, 4, None);
         ledger.close_slice(&spent(1_000 * MS, 4_000 * MS), Duration::ZERO);
         assert_eq!(ledger.accounts().total.held, Duration::from_millis(1 + 2 + 3 + 4));
+    }
+
+    #[test]
+    fn an_answer_was_kept_from_when_it_came_to_its_turn() {
+        let lay = |last_ns| {
+            let (wake_ns, before_ns) = (90 * MS, 40 * MS);
+            Lay { wake_ns, before_ns, arrived_ns: Some(1), last_ns, is_wanted: true }
+        };
+        assert_eq!(lay(Some(50 * MS)).kept_ns(92 * MS, false), 42 * MS);
+        assert_eq!(lay(Some(3 * MS)).kept_ns(92 * MS, true), 52 * MS, "a clock that was set");
+        assert_eq!(lay(None).kept_ns(92 * MS, true), 2 * MS, "its turn came late in the round");
+        assert_eq!(lay(None).kept_ns(92 * MS, false), 0, "it may have come meanwhile");
+        assert_eq!(lay(None).kept_ns(91 * MS - 1, true), 0);
+        assert_eq!(lay(Some(95 * MS)).kept_ns(96 * MS, true), MS, "it came while others were read");
     }
 
     #[test]
@@ -382,8 +423,9 @@ mod tests {
         let mut ledger = ledger();
         for at in 1..=u64::from(10 * SAMPLE_EACH) {
             let wake_ns = at * 10_000;
-            let is_wanted = ledger.wake(wake_ns);
-            let mut lay = Lay { is_wanted, arrived_ns: is_wanted.then(|| wake_ns - 4_000) };
+            let (is_wanted, before_ns) = ledger.wake(wake_ns);
+            let arrived_ns = is_wanted.then(|| wake_ns - 4_000);
+            let mut lay = Lay { is_wanted, wake_ns, before_ns, arrived_ns, last_ns: None };
             ledger.dealt_with(wake_ns + 1_000, &mut lay);
             ledger.end_round(wake_ns + 1_000, is_wanted);
         }

@@ -252,6 +252,12 @@ impl Http2 {
         if is_worn { 0 } else { self.peer.streams_max as usize }
     }
 
+    /// So many the server allows at once (SETTINGS_MAX_CONCURRENT_STREAMS).
+    #[must_use]
+    pub fn streams_max(&self) -> u32 {
+        self.peer.streams_max
+    }
+
     /// The server has said what it allows.
     #[must_use]
     pub fn is_greeted(&self) -> bool {

@@ -69,6 +69,8 @@ pub struct Lane<'a, W> {
     pub fatal: Option<Error>,
     /// How long what is read has lain there, where somebody wants to know.
     pub lay: Lay,
+    /// Streams that a server allows at once, where they are fewer than were asked for.
+    pub streams_max: Option<u32>,
     /// In HTTP/2; for the others `batch` is filled.
     template: Template,
     is_head: bool,
@@ -125,6 +127,7 @@ impl<'a, W: World> Lane<'a, W> {
             records: Vec::new(),
             fatal: None,
             lay: Lay::default(),
+            streams_max: None,
             template,
             is_head: plan.method == "HEAD",
             has_ended: false,
@@ -283,8 +286,12 @@ impl<'a, W: World> Lane<'a, W> {
         }
     }
 
-    /// The server has closed a connection that was free, as it may, or spoke out of turn.
+    /// The server has closed a connection that was free, as it may, or spoke out of turn. One that
+    /// has answered nothing on it would close the next one, too: there is one when a request comes.
     fn disturbed(&mut self, connection: &mut Connection<W::Stream>) {
+        if connection.on_socket == 0 && connection.flights.is_empty() && self.open.is_some() {
+            return self.rest_unconnected(connection);
+        }
         self.hang_up(connection);
         self.refill(connection);
     }
@@ -366,13 +373,19 @@ impl<'a, W: World> Lane<'a, W> {
             None => exchange.status < 400,
             Some(users) => users.answered(&exchange, self.now_ns),
         };
-        match &self.open {
+        let latency_ns = match &self.open {
             None => self.tally.answered(&exchange, is_good, self.now_ns),
             Some(open) => {
                 self.tally.open.drained += u64::from(self.now_ns >= self.end_ns);
                 let place = (open.place_ns(exchange.planned_ns), self.is_sparse());
-                self.tally.answered_open(&exchange, is_good, self.now_ns, place);
+                self.tally.answered_open(&exchange, is_good, self.now_ns, place)
             }
+        };
+        let is_of_one_read = exchange.first_byte_ns == self.now_ns;
+        let kept_ns = self.lay.kept_ns(self.now_ns, is_of_one_read);
+        // A throttled client leaves them lying because it is told to.
+        if kept_ns > 0 && self.plan.throttle.is_none() {
+            self.tally.kept(latency_ns, kept_ns);
         }
         if !self.plan.keepalive {
             let whole_ns = self.now_ns.saturating_sub(exchange.begun_ns);

@@ -57,7 +57,7 @@ pub use outcome::{BadBody, ErrorKind, Latency, Outcome};
 pub use plan::{
     Address, Engine, ExpectedBody, OnClose, Pace, Plan, Raw, Scene, Stop, Target, Version,
 };
-pub use run::{Progress, SoFar, check_connections, run};
+pub use run::{Progress, SoFar, check_connections, check_rings, run};
 pub use scene::{Rounds, SceneTally, StepTally};
 pub use schedule::{Arrivals, Stage};
 pub use self_test::{SelfTest, self_test};

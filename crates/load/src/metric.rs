@@ -3,7 +3,10 @@
 //! this table, JSON's keys and CSV's columns are compared with it, and docs/load.md is written from
 //! it: a figure is added by adding an entry.
 
-use crate::outcome::{Latency, Outcome};
+use crate::{
+    outcome::{Latency, Outcome},
+    plan::Plan,
+};
 
 /// One entry of the catalogue.
 pub struct Metric {
@@ -21,6 +24,7 @@ pub struct Metric {
     pub more: &'static str,
     pub exported: Option<Exported>,
     pub(crate) of: Of,
+    pub(crate) needs: Needs,
 }
 
 /// What a figure is given in.
@@ -58,6 +62,16 @@ pub(crate) enum Of {
     Figure(Kind, fn(&Outcome) -> f64),
     /// No limit can be of it.
     Nothing,
+}
+
+/// Without which a run has no such figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    Nothing,
+    /// A connection for each request.
+    NoKeepalive,
+    Tls,
+    OpenLoop,
 }
 
 /// Which numbers a limit can be of.
@@ -108,7 +122,16 @@ pub const METRICS: &[Metric] = &[
     },
     Metric { doc: "`--stages`, where they are several or change", ..fact("plan.stages", "Load") },
     Metric { doc: "`--timeout`", unit: Unit::Seconds, ..fact("plan.timeout_s", "") },
+    Metric {
+        doc: "HTTP/2 streams that the server allowed at once, where they are fewer than were asked \
+              for; else `null`",
+        ..fact("streams_max", "Load")
+    },
     Metric { doc: "what wrote and read, e.g. `epoll`", ..fact("engine", "Load") },
+    Metric {
+        doc: "why it is not the one that `--engine` asked for; `null` where it is",
+        ..fact("fallback", "Load")
+    },
     Metric {
         doc: "the measured window",
         more: "From the end of the warm-up to the deadline, to the last answer (`-n`), or to \
@@ -182,6 +205,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         doc: "of the TLS handshakes",
         more: "Of every connection that was made in the window, after its connect",
+        needs: Needs::Tls,
         ..times("phases.tls_us", "tls", "TLS", |run| Some(&run.tls))
     },
     Metric {
@@ -194,6 +218,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         doc: "from the start of the connect to the last byte (--no-keepalive)",
+        needs: Needs::NoKeepalive,
         ..times("phases.whole_us", "whole", "Whole", |run| Some(&run.whole))
     },
     Metric { doc: "`constant`, `poisson` or `recorded`", ..fact("open.arrivals", "Arrivals") },
@@ -239,6 +264,7 @@ pub const METRICS: &[Metric] = &[
         doc: "of the generator itself (open loop)",
         more: "From the planned time to the write (with `--no-keepalive` to the start of the \
                connect), of requests for which a connection was free",
+        needs: Needs::OpenLoop,
         ..times("open.lag_us", "lag", "Lag", |run| run.open.as_ref().map(|open| &open.lag))
     },
     Metric {
@@ -310,6 +336,12 @@ pub const METRICS: &[Metric] = &[
         ..requests("errors", "Errors")
     },
     Metric {
+        doc: "of requests that ended without a complete answer, until they did",
+        more: "From the write, or the connect they waited for. They are in no other time: a \
+               refusal after 50 us is no fast answer",
+        ..times("error_us", "error", "Error after", |run| Some(&run.error_latency))
+    },
+    Metric {
         name: "cpu",
         doc: "CPU time of the client a request",
         more: "Of its threads in the window, user and system, / requests that ended",
@@ -351,6 +383,17 @@ pub const METRICS: &[Metric] = &[
         doc: "the longest that an answer or a planned time waited for that thread",
         unit: Unit::Us,
         ..fact("client.late_max_us", "")
+    },
+    Metric {
+        doc: "complete answers that the client left lying for a millisecond or more",
+        more: "By the kernel's stamps of what comes (TCP, `epoll`), and by its own clock from the \
+               end of its wait on",
+        unit: Unit::Requests,
+        ..fact("client.kept_answers", "Checks")
+    },
+    Metric {
+        doc: "`latency_us` without that time; `null` where no answer was left so",
+        ..Metric { name: "", of: Of::Nothing, ..times("client.unkept_us", "", "Checks", |_| None) }
     },
     Metric {
         doc: "seconds in which that thread held too much",
@@ -432,6 +475,21 @@ impl Metric {
     }
 }
 
+impl Needs {
+    /// What `plan` would have to be; nothing where the figure will be there.
+    pub(crate) fn missing(self, plan: &Plan, is_open: bool) -> Option<&'static str> {
+        let scene = plan.scene.as_ref();
+        let is_secure = scene.is_none() && plan.target.secure
+            || scene.is_some_and(|scene| scene.targets.iter().any(|target| target.secure));
+        match self {
+            Self::NoKeepalive if plan.keepalive => Some("a connection for each request"),
+            Self::Tls if !is_secure => Some("TLS, an https:// URL"),
+            Self::OpenLoop if !is_open => Some("a rate"),
+            _ => None,
+        }
+    }
+}
+
 impl Kind {
     fn units(self) -> &'static str {
         match self {
@@ -493,6 +551,7 @@ const fn fact(key: &'static str, shown: &'static str) -> Metric {
         more: "",
         exported: None,
         of: Of::Nothing,
+        needs: Needs::Nothing,
     }
 }
 

@@ -121,6 +121,8 @@ pub struct BadBody {
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub engine: &'static str,
+    /// Why it is not the one that was asked for, where that is so.
+    pub fallback: Option<String>,
     /// When the window was opened, on the wall's clock.
     pub opened: Option<SystemTime>,
     /// The measured window, warm-up excluded.
@@ -155,6 +157,10 @@ pub struct Outcome {
     /// How long requests took that ended in an error: kept apart, a refusal in 50 us is no fast
     /// answer.
     pub error_latency: Latency,
+    /// Latencies of answers that the client kept waiting for a millisecond or more, and what they
+    /// would have been without: known where the kernel stamps what comes (TCP, `epoll`).
+    pub kept: Latency,
+    pub unkept: Latency,
     /// What an open loop has to tell besides; its `latency` counts from the planned time.
     pub open: Option<crate::open::OpenTally>,
     /// From the start of a connect to the connection, where it succeeded.
@@ -163,6 +169,8 @@ pub struct Outcome {
     pub tls: Latency,
     /// Connections that were established at least once.
     pub connected: u32,
+    /// HTTP/2: so many streams a server allowed at once, where they are fewer than were asked for.
+    pub streams_max: Option<u32>,
     /// Connects in the window beyond the first of each connection.
     pub reconnects: u64,
     /// Pipelined requests that the server announced it would not answer, written once more.
@@ -208,6 +216,16 @@ impl Outcome {
     #[must_use]
     pub fn answers(&self) -> u64 {
         self.status.values().sum()
+    }
+
+    /// What the latencies would have been if the client had taken every answer within a
+    /// millisecond.
+    #[must_use]
+    pub fn latency_unkept(&self) -> Latency {
+        let mut latency = self.latency.clone();
+        latency.take_out(&self.kept);
+        latency.merge(&self.unkept);
+        latency
     }
 
     /// What a client waits for an answer: the latency, with the connect where each request has one.

@@ -75,7 +75,8 @@ pub fn run(
     check_ports(plan)?;
     let limits = Limits::before(plan, places);
     let threads = plan.threads.min(connections);
-    let uses_rings = choose(plan)?;
+    let fallback = fallback(plan);
+    let uses_rings = plan.engine == Engine::IoUring && fallback.is_none();
     let (abort, start_ns) = (AtomicBool::new(false), monotonic_ns());
     let lives: Vec<Live> = (0..threads).map(|_| Live::default()).collect();
     let start_ns = start_ns + lead_ns(plan);
@@ -117,7 +118,7 @@ pub fn run(
     })?;
     let opened = Some(wall_at(open_ns));
     let limits = Some(limits.after());
-    Ok(Outcome { opened, limits, ..add_up(plan, uses_rings, reports, timeline) })
+    Ok(Outcome { opened, limits, fallback, ..add_up(plan, uses_rings, reports, timeline) })
 }
 
 type Handle<'scope> = ScopedJoinHandle<'scope, Result<Report, Error>>;
@@ -257,13 +258,19 @@ impl Watch<'_> {
     }
 }
 
-/// Whether threads have rings. Nobody has them unasked: they have not been shown to cost less
-/// (docs/decisions/006-io-uring.md).
-fn choose(plan: &Plan) -> Result<bool, Error> {
-    match plan.engine {
-        Engine::Epoll => Ok(false),
-        Engine::IoUring => Rings::new(1).map(|_| true).map_err(|source| Error::IoUring { source }),
-    }
+/// Whether this machine lets a thread have rings.
+pub fn check_rings() -> std::io::Result<()> {
+    Rings::new(1).map(drop)
+}
+
+/// Why threads have no rings that were asked for. Nobody has them unasked: a read without a stamp
+/// of the kernel's costs more than they save (docs/decisions/006-io-uring.md).
+fn fallback(plan: &Plan) -> Option<String> {
+    let refused = (plan.engine == Engine::IoUring).then(check_rings)?.err()?;
+    Some(format!(
+        "io_uring is not allowed here: {refused} (sysctl kernel.io_uring_disabled, the container's \
+         seccomp profile)"
+    ))
 }
 
 /// The engine's name in results.
@@ -288,6 +295,8 @@ fn add_up(plan: &Plan, uses_rings: bool, mut reports: Vec<Report>, timeline: Tim
     sum.settle(in_flight, &mut outcome, plan.pace.is_some());
     for report in &reports {
         outcome.connected += report.connected;
+        let fewer = [outcome.streams_max, report.streams_max].into_iter().flatten();
+        outcome.streams_max = fewer.min();
         outcome.answers_per_connection.extend(&report.answers_per_connection);
         outcome.warmup_requests += report.warmup_requests;
         outcome.thread_cpu.push(report.cpu.cpu);

@@ -132,7 +132,7 @@ impl<S: Plain> Transport for Stream<S> {
     fn read_stamped(&mut self, into: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
         match self {
             Self::Plain(socket) => socket.read_stamped(into),
-            Self::Tls(stream) => stream.read(into).map(|length| (length, None)),
+            Self::Tls(stream) => stream.read_stamped(into),
         }
     }
 

@@ -60,14 +60,24 @@ pub struct Times {
     pub transfer: Latency,
     /// With the connect, where each request has one.
     pub whole: Latency,
+    /// Of answers that the client kept waiting: their latencies, and what those would have been.
+    pub kept: Latency,
+    pub unkept: Latency,
 }
 
 impl Tally {
     /// A complete answer to a request of a closed loop: its latency is its service time.
     #[inline]
-    pub fn answered(&mut self, exchange: &Exchange, is_good: bool, now_ns: u64) {
+    pub fn answered(&mut self, exchange: &Exchange, is_good: bool, now_ns: u64) -> u64 {
         let service_ns = self.served(exchange, is_good, now_ns);
         self.times.latency.record_ns(service_ns);
+        service_ns
+    }
+
+    /// Of that latency so much was the client's own.
+    pub fn kept(&mut self, latency_ns: u64, kept_ns: u64) {
+        self.times.kept.record_ns(latency_ns);
+        self.times.unkept.record_ns(latency_ns.saturating_sub(kept_ns));
     }
 
     /// The same in an open loop: latency counts from the planned time, which has a place in the
@@ -79,7 +89,7 @@ impl Tally {
         is_good: bool,
         now_ns: u64,
         (place_ns, ends_sparse): (Option<(u64, u64)>, bool),
-    ) {
+    ) -> u64 {
         let service_ns = self.served(exchange, is_good, now_ns);
         self.open.service.record_ns(service_ns);
         if exchange.is_sparse {
@@ -93,6 +103,7 @@ impl Tally {
         if let Some((after_ns, window_ns)) = place_ns {
             self.open.rise.record(after_ns, window_ns, latency_ns);
         }
+        latency_ns
     }
 
     #[inline]
@@ -197,6 +208,8 @@ impl Tally {
         outcome.connect = times.connect;
         outcome.tls = times.tls;
         outcome.whole = times.whole;
+        outcome.kept = times.kept;
+        outcome.unkept = times.unkept;
     }
 }
 
@@ -246,14 +259,16 @@ impl Default for Counts {
 }
 
 impl Times {
-    fn each(&self) -> [&Latency; 8] {
-        let Self { latency, error, connect, tls, split, first_byte, transfer, whole } = self;
-        [latency, error, connect, tls, split, first_byte, transfer, whole]
+    fn each(&self) -> [&Latency; 10] {
+        let Self { latency, error, connect, tls, split, first_byte, transfer, .. } = self;
+        let Self { whole, kept, unkept, .. } = self;
+        [latency, error, connect, tls, split, first_byte, transfer, whole, kept, unkept]
     }
 
-    fn each_mut(&mut self) -> [&mut Latency; 8] {
-        let Self { latency, error, connect, tls, split, first_byte, transfer, whole } = self;
-        [latency, error, connect, tls, split, first_byte, transfer, whole]
+    fn each_mut(&mut self) -> [&mut Latency; 10] {
+        let Self { latency, error, connect, tls, split, first_byte, transfer, .. } = self;
+        let Self { whole, kept, unkept, .. } = self;
+        [latency, error, connect, tls, split, first_byte, transfer, whole, kept, unkept]
     }
 }
 
@@ -293,6 +308,19 @@ mod tests {
         let tally = tally();
         assert_eq!(tally.counts.stamped_ns, 10 + 20 + 30);
         assert!((tally.recorded_ns(false) - 60.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn what_the_client_kept_can_be_taken_out_again() {
+        let (mut tally, mut outcome) = (tally(), Outcome::default());
+        let exchange = Exchange { status: 200, written_ns: 0, ..Exchange::new(1, 1) };
+        tally.counts.sent += 1;
+        let latency_ns = tally.answered(&exchange, true, 5_000_000);
+        tally.kept(latency_ns, 4_000_000);
+        tally.settle(2, &mut outcome, false);
+        assert_eq!((outcome.latency.count(), outcome.kept.count()), (3, 1));
+        let unkept = outcome.latency_unkept();
+        assert_eq!((unkept.count(), unkept.max_ns() / 10_000), (3, 100));
     }
 
     #[test]

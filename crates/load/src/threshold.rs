@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use crate::{
     metric::{self, Kind, METRICS, Of},
     outcome::{Latency, Outcome},
+    plan::Plan,
 };
 
 /// A metric with its comparison and limit.
@@ -70,6 +71,14 @@ impl Threshold {
         let value = self.metric.value(self.unit, outcome).map(|value| value / self.unit.scale());
         let met = value.is_some_and(|value| self.comparison.holds(value, self.limit));
         Judged { value, met }
+    }
+
+    /// What a run by `plan` lacks to be judged by this: known before it, not after it. A plan that
+    /// has no pace yet may get one (`is_open`).
+    #[must_use]
+    pub fn missing(&self, plan: &Plan, is_open: bool) -> Option<&'static str> {
+        let (Metric::Times(at, _) | Metric::Figure(at)) = self.metric;
+        METRICS[at].needs.missing(plan, is_open)
     }
 
     /// Something is below the limit, and less is better.

@@ -95,6 +95,7 @@ pub struct Report {
     pub scene: Option<SceneTally>,
     pub warmup_requests: u64,
     pub connected: u32,
+    pub streams_max: Option<u32>,
     pub answers_per_connection: Vec<u64>,
     pub cpu: ThreadCpu,
     pub looked_ns: u64,
@@ -339,7 +340,8 @@ impl<W: World> Worker<'_, W> {
         }
         // What may not be read yet lies there because it was told to.
         let is_free = self.orders.plan.throttle.is_none();
-        self.lane.lay.is_wanted = self.ledger.wake(self.lane.now_ns) && is_free;
+        let (is_wanted, before_ns) = self.ledger.wake(self.lane.now_ns);
+        self.lane.lay.begin(is_wanted && is_free, self.lane.now_ns, before_ns);
         for at in 0..reports {
             let ready = self.lane.world.report(at);
             let connection = &mut self.connections[ready.token as usize];
@@ -371,7 +373,11 @@ impl<W: World> Worker<'_, W> {
     fn is_finished(&mut self) -> bool {
         let now_ns = self.lane.now_ns;
         let none_left = match &mut self.lane.open {
-            Some(open) => open.is_over(now_ns),
+            // What happens after the last answer belongs to the window, too.
+            Some(open) => {
+                let lasts = !finishes_rounds(self.orders.plan) && now_ns < open.end_ns();
+                open.is_over(now_ns) && !lasts
+            }
             None => self.lane.left == Some(0),
         };
         let nobody_left = self.lane.users.as_ref().is_some_and(|users| !users.has_anyone_left());
@@ -614,6 +620,9 @@ impl<W: World> Worker<'_, W> {
 
     fn longest_wait(&self) -> Duration {
         let mut until_ns = self.next_tick_ns.min(self.next_mark_ns).min(self.next_slice_ns);
+        if self.lane.now_ns < self.lane.end_ns {
+            until_ns = until_ns.min(self.lane.end_ns);
+        }
         if let Some(deadline_ns) = self.deadline_ns {
             until_ns = until_ns.min(deadline_ns);
         }
@@ -671,6 +680,7 @@ impl<W: World> Worker<'_, W> {
         Report {
             connected: connected.count() as u32,
             answers_per_connection: answers.collect(),
+            streams_max: self.lane.streams_max,
             in_flight: self.lane.in_flight,
             first_head: self.lane.first_head().to_vec(),
             records: self.lane.records,

@@ -86,6 +86,7 @@ fn run_late(sim: Sim, plan: &Plan, late_ns: u64) -> (Outcome, u64) {
     let found = report.accounted_ns / places_ns;
     assert!((found - 1.0).abs() < 0.001, "Little's law: {found}");
     outcome.duration = Duration::from_nanos(report.window_ns);
+    outcome.connection_time = Duration::from_nanos(places_ns as u64);
     outcome.timeline = intervals;
     (outcome.records, outcome.first_head) = (report.records, report.first_head);
     (outcome.interrupted, outcome.scene) = (report.stopped, report.scene);
@@ -212,6 +213,14 @@ fn the_seconds_of_an_open_loop_go_on_to_its_end() {
     assert_eq!(seconds(1.0, 3_500), [each, each, each, (500, 1, 1)]);
     let none = (1_000, 0, 0);
     assert_eq!(seconds(0.4, 5_000), [each, none, each, none, none]);
+}
+
+/// What a server does after the last planned request (it closes, say) is seen.
+#[test]
+fn an_open_loop_lasts_as_long_as_it_says() {
+    let outcome = run(&paced(1, 0.5, Duration::from_secs(5)), |_| vec![(MS, page("x"))]);
+    assert_eq!((outcome.duration, outcome.ok), (Duration::from_secs(5), 3));
+    assert_eq!(outcome.connection_time.as_millis(), 5_000);
 }
 
 #[test]

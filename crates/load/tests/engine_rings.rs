@@ -4,20 +4,16 @@
 #[path = "support/engine.rs"]
 mod engine;
 
-use std::sync::{LazyLock, atomic::AtomicBool};
+use std::sync::LazyLock;
 
-use drom_load::{Engine, Error, Plan, Target, run};
+use drom_load::{Engine, check_rings};
 use engine::{OK, go, plan, say, scripted};
 
-static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
-    let target = Target::at(([127, 0, 0, 1], 1).into(), "/");
-    let asked = Plan { engine: Engine::IoUring, ..Plan::get(target) };
-    match run(&asked, &AtomicBool::new(false), &mut |_| {}) {
-        Err(Error::IoUring { source }) => {
-            eprintln!("not tested: this machine allows no io_uring ({source})");
-            Engine::Epoll
-        }
-        _ => Engine::IoUring,
+static ENGINE: LazyLock<Engine> = LazyLock::new(|| match check_rings() {
+    Ok(()) => Engine::IoUring,
+    Err(error) => {
+        eprintln!("not tested: this machine allows no io_uring ({error})");
+        Engine::Epoll
     }
 });
 

@@ -15,7 +15,7 @@ use std::{
 };
 
 use drom_load::{
-    Arrivals, Engine, Error, ErrorKind, ExpectedBody, Outcome, Pace, Plan, Stage, Stop, Target, run,
+    Arrivals, Engine, ErrorKind, ExpectedBody, Outcome, Pace, Plan, Stage, Stop, Target, run,
 };
 use drom_stats::{Latency, Rng};
 use drom_testkit::{
@@ -71,11 +71,9 @@ fn one(seed: u64) {
     case.plan.target = Target::at(server.address(), "/");
     // Either engine has its half of them, where there are two.
     case.plan.engine = if seed.is_multiple_of(2) { Engine::Epoll } else { Engine::IoUring };
-    let mut outcome = run(&case.plan, &AtomicBool::new(false), &mut |_| {});
-    if let Err(Error::IoUring { source }) = &outcome {
-        eprintln!("seed {seed} on epoll: this machine allows no io_uring ({source})");
-        case.plan.engine = Engine::Epoll;
-        outcome = run(&case.plan, &AtomicBool::new(false), &mut |_| {});
+    let outcome = run(&case.plan, &AtomicBool::new(false), &mut |_| {});
+    if let Some(why) = outcome.as_ref().ok().and_then(|outcome| outcome.fallback.as_ref()) {
+        eprintln!("seed {seed} on epoll: {why}");
     }
     let outcome = outcome.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     let settled = server.settle(Duration::from_secs(5));

@@ -249,6 +249,8 @@ fn a_server_that_takes_few_streams_gets_few() {
     let server = serve(2, |_| Act::Page(10, 2));
     let outcome = go(&plan(&server, 1, 50, 300));
     assert_eq!((outcome.ok, outcome.failed), (300, 0), "{:?}", outcome.errors);
+    assert_eq!(outcome.streams_max, Some(2), "and it is said");
+    assert_eq!(go(&plan(&server, 1, 2, 10)).streams_max, None, "as many as were asked for");
 }
 
 #[test]

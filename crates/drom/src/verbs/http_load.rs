@@ -60,9 +60,13 @@ fn load(options: &Options) -> Result<u8, Refusal> {
 }
 
 fn read(file: &str) -> Result<String, Refusal> {
-    let read = std::fs::read_to_string(file);
-    read.map_err(|error| {
-        Refusal::new(STATUS_FAILED, format!("{file}: {}\n", classic::said(&error)))
+    let failed = |what: String| Refusal::new(STATUS_FAILED, format!("{file}{what}\n"));
+    let bytes =
+        std::fs::read(file).map_err(|error| failed(format!(": {}", classic::said(&error))))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
+        failed(format!(":{line}: a byte that is no UTF-8; write it as %XX"))
     })
 }
 

@@ -28,7 +28,7 @@ mod view;
 
 use std::{sync::atomic::AtomicBool, time::Duration};
 
-use drom_load::{Error, Outcome, Plan, Stage, Stop, Target, threshold};
+use drom_load::{Error, Outcome, Plan, Stage, Stop, Target, Threshold, threshold};
 use drom_scenario::UrlOrder;
 
 use crate::{
@@ -147,7 +147,7 @@ pub struct Args {
     /// How client threads hear of their sockets
     ///
     /// epoll has a call for each read and each write, io_uring one call a round for all connections
-    /// (Linux 6.1 and up, where it is allowed). Reports name the one that ran.
+    /// (Linux 6.1 and up; where it is not allowed, epoll is taken). Reports name the one that ran.
     #[arg(long, value_enum, default_value = "epoll", value_name = "WHICH")]
     #[arg(help_heading = transport::HEADING)]
     engine: Engine,
@@ -194,7 +194,7 @@ impl Args {
 enum Engine {
     /// A call for each read and each write
     Epoll,
-    /// One call a round for all connections; Linux 6.1 and up, where it is allowed
+    /// One call a round for all connections; Linux 6.1 and up
     #[value(name = "io_uring", alias = "uring")]
     IoUring,
 }
@@ -275,6 +275,7 @@ impl From<Error> for Failure {
 
 fn measure(args: &Args) -> Result<(Plan, Outcome), Failure> {
     let plan = plan(args)?;
+    check_limits(&args.output.threshold, &plan, plan.pace.is_some())?;
     args.output.check().map_err(|message| Failure { message, exit: Exit::Usage })?;
     let export = args.export.begin().map_err(|message| Failure { message, exit: Exit::Usage })?;
     let stop = interrupt::watch();
@@ -293,6 +294,7 @@ fn search(args: &Args) -> Result<Exit, Failure> {
     let usage = |message| Failure { message, exit: Exit::Usage };
     args.output.check().map_err(usage)?;
     let plan = plan(args)?;
+    check_limits(args.capacity.conditions(), &plan, true)?;
     let seed = (args.arrivals == pace::Spread::Poisson).then(|| seed(args));
     let told = args.capacity.search(args.what(), &plan, seed, args.output.progress())?;
     match args.output.tell_search(&told) {
@@ -312,6 +314,19 @@ fn check_flags(args: &Args) -> Result<(), Failure> {
         return Ok(());
     };
     Err(Failure { message: message.to_owned(), exit: Exit::Usage })
+}
+
+/// Limits of what the run will not have.
+fn check_limits(limits: &[Threshold], plan: &Plan, is_open: bool) -> Result<(), Failure> {
+    let missing =
+        |limit: &Threshold| Some((limit.expression.clone(), limit.missing(plan, is_open)?));
+    match limits.iter().find_map(missing) {
+        None => Ok(()),
+        Some((limit, missing)) => Err(Failure {
+            message: format!("{limit} cannot be measured in this load: that takes {missing}"),
+            exit: Exit::Usage,
+        }),
+    }
 }
 
 fn plan(args: &Args) -> Result<Plan, Failure> {

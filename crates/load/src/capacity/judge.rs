@@ -24,8 +24,8 @@ const DRAINED_FEW: f64 = 2.0;
 const DRAINED_SCATTER: f64 = 1.5;
 /// Tries are many: one in fifty may fail for a queue that only comes and goes.
 pub(super) const GROWTH_CHANCE: f64 = 0.02;
-/// A connection that was given so many requests and answered none is not served.
-const MUTE_REQUESTS: f64 = 3.0;
+/// A connection without an answer, where so many came to each in the mean, is not served.
+const MUTE_ANSWERS: f64 = 3.0;
 /// A generator that was late, and makes so much of the latency, was the reason for it.
 const LAG_SHARE: f64 = 0.3;
 /// So many requests found no connection free, and the server needed little more time for one than
@@ -43,7 +43,7 @@ pub struct Seen {
     /// Of the answers, those that came after the try, where they are more than a server that keeps
     /// up leaves.
     pub behind_share: Option<f64>,
-    /// Connections without an answer, where each was given several requests.
+    /// Connections without an answer, where others had several.
     pub mute: usize,
     /// More answers were errors than may be where no condition is about them.
     pub fails: bool,
@@ -117,8 +117,8 @@ pub(super) fn is_behind(drained: f64, answers: f64, under_way: f64) -> bool {
 
 fn mute(outcome: &Outcome) -> usize {
     let answers = &outcome.answers_per_connection;
-    let had_turns = outcome.begun() as f64 >= MUTE_REQUESTS * answers.len() as f64;
-    if had_turns { answers.iter().filter(|answers| **answers == 0).count() } else { 0 }
+    let others_had = outcome.answers() as f64 >= MUTE_ANSWERS * answers.len() as f64;
+    if others_had { answers.iter().filter(|answers| **answers == 0).count() } else { 0 }
 }
 
 fn service_p50(outcome: &Outcome) -> Option<Duration> {

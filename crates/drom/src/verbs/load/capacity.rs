@@ -87,6 +87,10 @@ impl Capacity {
         !self.find_capacity.is_empty()
     }
 
+    pub fn conditions(&self) -> &[Threshold] {
+        &self.find_capacity
+    }
+
     pub fn search<'a>(
         &'a self,
         url: &'a str,
@@ -129,6 +133,11 @@ impl Told<'_> {
         self.asked.plan.scene.as_ref().is_some_and(|scene| !scene.scenario.is_list)
     }
 
+    /// Connections that the server never served while it did others.
+    pub fn mute(&self) -> usize {
+        self.rows.iter().map(|row| row.attempt.seen.mute).max().unwrap_or(0)
+    }
+
     pub fn exit(&self) -> Exit {
         let answers = self.rows.iter().any(|row| row.p50_us.is_some());
         match self.found.capacity.verdict {
@@ -136,6 +145,8 @@ impl Told<'_> {
             _ if self.found.broken.is_some() => Exit::Failed,
             _ if !answers => Exit::Failed,
             _ if self.rows.iter().any(|row| !row.doubts.is_empty()) => Exit::Doubtful,
+            // Which try meets them depends on its length, and so would the capacity.
+            _ if self.mute() > 0 => Exit::Doubtful,
             Verdict::NoneHeld => Exit::NoCapacity,
             Verdict::AtLeast(Wall::Client | Wall::Connections) | Verdict::Unknown => {
                 Exit::ClientLimited

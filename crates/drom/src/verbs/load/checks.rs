@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use drom_load::{Cause, ErrorKind, OpenTally, Outcome, Pace, Plan, Stop, client_limited};
+use drom_load::{Address, Cause, ErrorKind, OpenTally, Outcome, Pace, Plan, Stop, client_limited};
 
 use super::{
     kernel, steps,
@@ -33,6 +33,8 @@ const UNSENT_SHARE: f64 = 0.5;
 const GROWTH_CHANCE: f64 = 0.001;
 const NO_WORD: &str = "they were connected, but TLS or HTTP/2 did not come about on them: see the \
                        errors above, and whether the port is one for it";
+const FEWER_STREAMS: &str = "the server allows no more at once (SETTINGS_MAX_CONCURRENT_STREAMS): \
+                            raise that, or spread the requests over more connections (-c)";
 const MORE_ROWS: &str = "give it more rows, or leave out `once`";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -117,7 +119,8 @@ pub const CHECKS: &[Entry] = &[
         name: "connections",
         doc: "every connection that was asked for was there. Beside it: Jain's fairness index of \
               the answers per connection, 1 = even",
-        fails: "not every connection was established at least once",
+        fails: "not every connection was established at least once. That the server allowed fewer \
+                HTTP/2 streams on each is a warning",
         otherwise: State::Failed,
         advice: "fewer clients than asked for loaded the server: look at its limits of connections \
                  and its listen backlog, or ask for fewer (-c)",
@@ -143,6 +146,17 @@ pub const CHECKS: &[Entry] = &[
         advice: "the rate is a lower bound of the server's: give more threads (-t), a core that \
                  nobody else uses, or another machine",
         look: |_, outcome| Some(client(outcome)),
+    },
+    Entry {
+        name: "lateness",
+        doc: "answers were taken when they came: the percentiles are the server's, not the \
+              client's own delay. Known by the kernel's stamps (TCP, `epoll`)",
+        fails: "p50, p90, p99 or p99.9 (each with ten answers beyond it) is over 10 % higher for \
+                the time that answers lay, a millisecond or more, before the client took them",
+        otherwise: State::Warning,
+        advice: "something held the client up: give it a CPU that nobody else uses, more threads \
+                 (-t), or another machine; `client.unkept_us` (--json) is what is left without",
+        look: lateness,
     },
     Entry {
         name: "steal",
@@ -259,6 +273,37 @@ fn counts(outcome: &Outcome) -> Found {
     Found::good_if(good, evidence)
 }
 
+/// Percentiles that the client's own delay may be most of, the highest last.
+const LATE_QUANTILES: [(f64, &str); 4] =
+    [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
+/// With fewer answers beyond it a percentile is chance.
+const BEYOND_MIN: f64 = 10.0;
+const LATE_RATIO: f64 = 1.1;
+
+fn lateness(plan: &Plan, outcome: &Outcome) -> Option<Found> {
+    let (answers, kept) = (outcome.latency.count(), outcome.kept.count());
+    if answers == 0 {
+        return None;
+    }
+    if !outcome.engine.ends_with("epoll") || matches!(plan.target.address, Address::Unix(_)) {
+        return Some(Found::Unknown("nothing stamps what comes here".to_owned()));
+    }
+    let lay = format!("{} of {} lay for 1 ms or more", count(kept), number_of(answers, "answer"));
+    let unkept = outcome.latency_unkept();
+    let told = |(quantile, name): &(f64, &str)| {
+        let [with, without] = [&outcome.latency, &unkept].map(|times| times.quantile_ns(*quantile));
+        let is_known = answers as f64 * (1.0 - quantile) >= BEYOND_MIN;
+        let is_late = is_known && with as f64 > LATE_RATIO * without as f64;
+        let [with, without] = [with, without].map(|ns| time_us(ns as f64 / 1e3));
+        is_late.then(|| format!("{name} {with}, {without} without that"))
+    };
+    let late: Vec<String> = LATE_QUANTILES.iter().filter_map(told).collect();
+    Some(match late.is_empty() {
+        true => Found::Good(lay),
+        false => Found::Bad(format!("{lay} before the client took them: {}", late.join("; "))),
+    })
+}
+
 fn schedule(plan: &Plan, outcome: &Outcome) -> Option<Found> {
     let Some(open) = &outcome.open else { return rounds(plan, outcome) };
     let sent = outcome.begun();
@@ -340,10 +385,13 @@ fn behind(plan: &Plan, outcome: &Outcome, open: &OpenTally) -> Option<(u64, u64)
     let at_end = open.drained + open.unsent + late;
     let most = outcome.timeline.iter().map(|second| second.in_flight).max().unwrap_or(0);
     let rates = pace.stages.iter().flat_map(|stage| [stage.from_rps, stage.to_rps]);
-    let usual = rates.fold(0.0, f64::max) * open.rise.quickest_third_s().unwrap_or(0.0);
+    let rates_max = rates.fold(0.0, f64::max);
+    let usual = rates_max * open.rise.quickest_third_s().unwrap_or(0.0);
     let may_wait = UNDER_WAY_TIMES * usual + UNDER_WAY_FEW;
     let is_behind = is_left || more(at_end) > may_wait || more(most) > may_wait + share;
-    is_behind.then(|| (at_end.max(most), usual.ceil() as u64))
+    // Overloaded from the beginning: even the quickest third waited for connections.
+    let served = rates_max * open.service.mean_ns() / 1e9;
+    is_behind.then(|| (at_end.max(most), usual.min(served).ceil() as u64))
 }
 
 fn errors(outcome: &Outcome) -> Found {
@@ -395,7 +443,13 @@ fn connections(plan: &Plan, outcome: &Outcome) -> Option<Found> {
     if connected < wanted && outcome.connect.count() >= u64::from(wanted) {
         return Some(Found::Because(evidence, NO_WORD));
     }
-    Some(Found::good_if(connected == wanted, evidence))
+    match outcome.streams_max.filter(|_| connected == wanted) {
+        None => Some(Found::good_if(connected == wanted, evidence)),
+        Some(fewer) => {
+            let evidence = format!("{evidence}, with {fewer} of {} streams each", plan.depth);
+            Some(Found::NearBecause(evidence, FEWER_STREAMS))
+        }
+    }
 }
 
 /// N = X R, where R is the latency and all that lies between two requests of a connection.

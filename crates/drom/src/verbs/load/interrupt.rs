@@ -1,4 +1,5 @@
-//! Ctrl-C as a flag: the first one ends the measurement, the second one the process.
+//! Ctrl-C as a flag: the first one ends the measurement, the second one the process. A terminal
+//! that goes away ends it, too, unless somebody has asked for it to go on (`nohup`).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -9,9 +10,10 @@ static FIRST_NS: AtomicU64 = AtomicU64::new(0);
 /// Signals that come together are one: `timeout` sends it to the process and to its group.
 const ONE_NS: u64 = 300_000_000;
 
-/// From now on the first SIGINT or SIGTERM sets the flag that is returned.
+/// From now on the first SIGINT, SIGTERM or SIGHUP sets the flag that is returned.
 pub fn watch() -> &'static AtomicBool {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
+    let signals = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+    for signal in signals.into_iter().filter(|signal| !is_ignored_hangup(*signal)) {
         // SAFETY: the zeroed sigaction is a valid one (empty mask); the handler only stores to
         // atomics, reads the clock and raises a signal, all of which is async-signal-safe.
         unsafe {
@@ -22,6 +24,16 @@ pub fn watch() -> &'static AtomicBool {
         }
     }
     &STOP
+}
+
+fn is_ignored_hangup(signal: libc::c_int) -> bool {
+    // SAFETY: only asks; the zeroed sigaction is a valid place for the answer.
+    let action = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action);
+        action.sa_sigaction
+    };
+    signal == libc::SIGHUP && action == libc::SIG_IGN
 }
 
 extern "C" fn on_signal(signal: libc::c_int) {

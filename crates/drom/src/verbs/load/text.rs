@@ -165,7 +165,7 @@ fn heading(
     paint: Paint,
     width: Option<usize>,
 ) -> Vec<String> {
-    let clients = format!("{}; {}", clients(plan, outcome), outcome.engine);
+    let clients = format!("{}; {}", clients(plan, outcome), engine(outcome));
     let mut titled = vec![target(url, plan), ("Load", clients)];
     titled.extend(plan.pace.as_ref().map(|pace| ("Arrivals", arrivals(pace))));
     titled.push(("Window", window(plan, outcome)));
@@ -232,8 +232,13 @@ pub fn servers(scene: &Scene) -> String {
 pub fn heading_items(plan: &Plan, outcome: &Outcome) -> Vec<String> {
     let pace = plan.pace.as_ref().map(arrivals);
     let mut items = vec![window(plan, outcome), clients(plan, outcome)];
-    items.extend(pace.into_iter().chain([outcome.engine.to_owned()]));
+    items.extend(pace.into_iter().chain([engine(outcome)]));
     items
+}
+
+fn engine(outcome: &Outcome) -> String {
+    let fallback = outcome.fallback.as_ref().map(|why| format!(", for {why}"));
+    format!("{}{}", outcome.engine, fallback.unwrap_or_default())
 }
 
 fn window(plan: &Plan, outcome: &Outcome) -> String {
@@ -265,7 +270,10 @@ fn clients(plan: &Plan, outcome: &Outcome) -> String {
     let reuse = match (plan.keepalive, plan.depth) {
         (false, _) => "a connection for each request".to_owned(),
         (true, 1) => "keep-alive".to_owned(),
-        (true, depth) if plan.version == Version::Http2 => format!("{depth} streams each"),
+        (true, depth) if plan.version == Version::Http2 => match outcome.streams_max {
+            None => format!("{depth} streams each"),
+            Some(fewer) => format!("{fewer} streams each (of {depth}: the server allows no more)"),
+        },
         (true, depth) => format!("keep-alive, {depth} requests pipelined"),
     };
     format!("{connections}, {threads}, {reuse}")
@@ -426,6 +434,7 @@ pub fn times(outcome: &Outcome) -> Vec<(&'static str, &Latency, &'static str)> {
         ("Connect", &outcome.connect, if outcome.tls.count() > 0 { "TCP" } else { "" }),
         ("TLS", &outcome.tls, "handshake"),
         ("Whole", &outcome.whole, "connect to last byte"),
+        ("Error after", &outcome.error_latency, "of requests without an answer"),
     ]);
     times
 }

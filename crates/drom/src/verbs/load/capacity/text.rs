@@ -253,7 +253,16 @@ fn notes(told: &Told<'_>) -> Vec<String> {
         notes.push(format!("when it was stopped the server had answered nothing for {silent}"));
     }
     let capacity = told.found.capacity;
-    if capacity.outdated > 0 {
+    let mute = told.mute();
+    if mute > 0 {
+        let of = who(told.asked.plan, told.asked.plan.connections);
+        notes.push(format!(
+            "doubtful: {mute} of {of} had no answer while others had many. The server serves fewer \
+             at once, and whether a try meets the others depends on its length: search with fewer \
+             (-c {})",
+            told.asked.plan.connections.saturating_sub(mute as u32).max(1)
+        ));
+    } else if capacity.outdated > 0 {
         notes.push(format!(
             "the server got worse: what held in the first {} tries did not any more, and they \
              count for nothing",
@@ -272,13 +281,6 @@ fn notes(told: &Told<'_>) -> Vec<String> {
     if restless > 0 {
         notes.push(format!(
             "after {restless} of the tries the server was still busy when the next one began"
-        ));
-    }
-    if let Some(mute) = told.rows.iter().map(|row| row.attempt.seen.mute).max().filter(|n| *n > 0) {
-        let of = who(told.asked.plan, told.asked.plan.connections);
-        notes.push(format!(
-            "{mute} of {of} had no answer while others had many: the server holds fewer at once, \
-             and fewer (-c) may find more"
         ));
     }
     let doubtful = of(&|row| !row.doubts.is_empty());
