@@ -261,6 +261,9 @@ pub fn urls(file: &str, text: &str) -> Result<Vec<Url>, Refusal> {
 
 impl Url {
     fn parse(full: &str) -> Result<Self, &'static str> {
+        if full.trim().is_empty() {
+            return Err("an empty line");
+        }
         let (tls, rest) = match (full.strip_prefix("http://"), full.strip_prefix("https://")) {
             (Some(rest), _) => (false, rest),
             (_, Some(rest)) => (true, rest),

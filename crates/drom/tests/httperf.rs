@@ -129,3 +129,23 @@ fn a_link_named_httperf_is_httperf() {
     let report = String::from_utf8(output.stdout).expect("text");
     assert!(report.contains("Total: connections 1 ") && report.contains("Checks"), "{report}");
 }
+
+/// Each that finds no descriptor free is an error, and the others are measured.
+#[test]
+fn open_files_that_run_out_are_counted() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("an address").port();
+    let words = format!("--server 127.0.0.1 --port {port} --rate 500 --num-conns 80 --timeout 1");
+    let drom = env!("CARGO_BIN_EXE_drom");
+    let shell = format!("ulimit -n 40; exec {drom} httperf {words}");
+    let output = Command::new("sh").args(["-c", &shell]).output().expect("a shell");
+    let report = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    let number = |before: &str| -> u64 {
+        let rest = report.split_once(before).expect("a report").1;
+        rest.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number")
+    };
+    let (without, connections) = (number("fd-unavail "), number("Total: connections "));
+    assert!((40..80).contains(&without), "{report}");
+    assert_eq!((without + connections, number("client-timo ")), (80, connections), "{report}");
+}

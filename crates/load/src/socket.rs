@@ -295,9 +295,7 @@ fn bind(socket: &Socket, source: IpAddr) -> io::Result<()> {
 
 /// Whether `wanted` descriptors are within the hard limit.
 pub fn check_descriptors(wanted: u64) -> Result<libc::rlimit, crate::Error> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a valid, exclusively owned rlimit.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let limit = descriptors_limit();
     if limit.rlim_max < wanted {
         return Err(crate::Error::Descriptors { wanted, limit: limit.rlim_max });
     }
@@ -306,15 +304,21 @@ pub fn check_descriptors(wanted: u64) -> Result<libc::rlimit, crate::Error> {
 
 /// Makes room for `wanted` descriptors: raises the soft limit as far as the hard one allows.
 pub fn ensure_descriptors(wanted: u64) -> Result<(), crate::Error> {
-    let mut limit = check_descriptors(wanted)?;
-    if limit.rlim_cur >= wanted {
-        return Ok(());
+    let mut limit = descriptors_limit();
+    if limit.rlim_cur < wanted {
+        limit.rlim_cur = wanted.min(limit.rlim_max);
+        // SAFETY: `limit` is a valid rlimit; raising a soft limit within the hard one is always
+        // allowed.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
     }
-    limit.rlim_cur = wanted;
-    // SAFETY: `limit` is a valid rlimit; raising a soft limit within the hard one is always
-    // allowed.
-    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-    Ok(())
+    check_descriptors(wanted).map(drop)
+}
+
+fn descriptors_limit() -> libc::rlimit {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid, exclusively owned rlimit.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    limit
 }
 
 #[cfg(test)]

@@ -21,7 +21,9 @@ pub struct Figures {
     pub taken_s: f64,
     pub done: u64,
     pub failed: u64,
+    /// That failed at once: one that is refused fails later.
     pub connect: u64,
+    refused: u64,
     pub receive: u64,
     pub length: u64,
     pub exceptions: u64,
@@ -69,6 +71,7 @@ pub fn ends_run(goes_on: bool) -> fn(&Record) -> bool {
 
 /// A broken pipe is a "write error", which ends nothing. The number is Linux's.
 const EPIPE: i32 = 32;
+const ECONNREFUSED: i32 = 111;
 
 impl Figures {
     #[must_use]
@@ -83,16 +86,20 @@ impl Figures {
         for record in &outcome.records {
             figures.count(options, record);
         }
-        let connected = outcome.sent.saturating_sub(figures.connect);
+        let connected = outcome.sent.saturating_sub(figures.connect + figures.refused);
         figures.sent_bytes = connected * request_bytes;
         figures
     }
 
     fn count(&mut self, options: &Options, record: &Record) {
         self.body_bytes += record.exchange.body_bytes;
-        if record.error == Some(ErrorKind::Connect) {
-            (self.connect, self.failed) = (self.connect + 1, self.failed + 1);
-            return;
+        match (record.error, record.os_error) {
+            (Some(ErrorKind::Connect), Some(ECONNREFUSED)) => return self.count_refused(record),
+            (Some(ErrorKind::Connect), _) => {
+                (self.connect, self.failed) = (self.connect + 1, self.failed + 1);
+                return;
+            }
+            _ => {}
         }
         self.done += 1;
         self.times.push(Times::of(record));
@@ -121,6 +128,20 @@ impl Figures {
             self.length += 1;
             self.failed += 1;
         }
+    }
+
+    /// ab hears of it by a read that fails; then the same report of the socket is an exception, at
+    /// which it reads the next connection, too, refused as well: two are three failures, and the
+    /// last one of an odd number is as many.
+    fn count_refused(&mut self, record: &Record) {
+        if self.refused.is_multiple_of(2) {
+            self.receive += 2;
+            self.exceptions += 1;
+            self.failed += 3;
+        }
+        self.refused += 1;
+        self.done += 1;
+        self.times.push(Times::of(record));
     }
 
     #[must_use]

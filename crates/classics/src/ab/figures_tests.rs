@@ -154,7 +154,8 @@ fn failures_are_counted_as_ab_counts_them() {
         failed(ErrorKind::Closed, Some(104), 0),
         // A broken pipe is none but for its length.
         failed(ErrorKind::Closed, Some(32), 0),
-        // A connection that failed is not complete.
+        // A connection that failed is not complete; one that is refused is.
+        failed(ErrorKind::Connect, Some(101), 0),
         failed(ErrorKind::Connect, Some(111), 0),
         failed(ErrorKind::Protocol, None, 0),
     ];
@@ -164,8 +165,19 @@ fn failures_are_counted_as_ab_counts_them() {
             figures;
         [done, failed, connect, receive, length, exceptions, write_errors]
     };
-    assert_eq!(counts("-r -n 7 a/"), [6, 9, 1, 1, 5, 2, 1]);
-    assert_eq!(counts("-r -l -n 7 a/"), [6, 4, 1, 1, 0, 2, 1]);
+    assert_eq!(counts("-r -n 8 a/"), [7, 12, 1, 3, 5, 3, 1]);
+    assert_eq!(counts("-r -l -n 8 a/"), [7, 7, 1, 3, 0, 3, 1]);
+}
+
+/// As ab 2.3 says of a port where nobody listens: `-r -n 10`, and `-n 5`.
+#[test]
+fn of_refused_connections_every_second_is_an_exception() {
+    let of = |count: usize| {
+        let records = vec![failed(ErrorKind::Connect, Some(111), 0); count];
+        let figures = Figures::of(&options("-r -n 10 a/"), &outcome(records), 80);
+        [figures.done, figures.failed, figures.receive, figures.exceptions, figures.length]
+    };
+    assert_eq!((of(10), of(5)), ([10, 15, 10, 5, 0], [5, 9, 6, 3, 0]));
 }
 
 /// ab's page is that of the first answer which no error ended, however much came before.

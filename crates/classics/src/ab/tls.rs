@@ -17,13 +17,15 @@ pub struct Secured {
     pub name: Option<String>,
 }
 
-/// The one version that `-f` asks for; none for `ALL`, or the word that asks for another.
+/// The one version that `-f` asks for; none for `ALL` and for words that mean nothing, which ab
+/// passes over, too; or the word that asks for one that is not spoken.
 pub fn version(word: &str) -> Result<Option<TlsVersion>, &str> {
     match &*word.to_ascii_uppercase() {
         "ALL" => Ok(None),
         "TLS1.2" => Ok(Some(TlsVersion::V12)),
         "TLS1.3" => Ok(Some(TlsVersion::V13)),
-        _ => Err(word),
+        "SSL2" | "SSL3" | "TLS1" | "TLS1.0" | "TLS1.1" => Err(word),
+        _ => Ok(None),
     }
 }
 
@@ -37,18 +39,41 @@ const SUITES: [&str; 6] = [
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
 ];
 
-/// What `-Z` names of those, and the words that name none of them: older ciphers, OpenSSL's sets
-/// and signs. TLS 1.3 has its own, for which `-Z` never spoke.
+/// What `-Z` names of those, by name or by OpenSSL's sets (`HIGH:!aNULL`, `ECDHE+AESGCM`), and the
+/// words that name none of them: older ciphers. TLS 1.3 has its own, for which `-Z` never spoke.
 #[must_use]
 pub fn suites(list: &str) -> (Vec<String>, Vec<&str>) {
-    let (mut found, mut others) = (Vec::new(), Vec::new());
+    let (mut found, mut others) = (Vec::<&str>::new(), Vec::new());
     for word in list.split([':', ',', ' ']).filter(|word| !word.is_empty()) {
-        match SUITES.iter().find(|suite| openssl_name(suite) == word) {
-            Some(suite) => found.push((*suite).to_owned()),
-            None => others.push(word),
+        if let Some(out) = word.strip_prefix(['!', '-']) {
+            found.retain(|suite| !is_in(suite, out));
+        } else if !word.starts_with(['+', '@']) {
+            // An order or a level of security is no cipher.
+            let named = SUITES.into_iter().filter(|suite| is_in(suite, word));
+            let named: Vec<&str> = named.filter(|suite| !found.contains(suite)).collect();
+            if named.is_empty() && !SUITES.iter().any(|suite| is_in(suite, word)) {
+                others.push(word);
+            }
+            found.extend(named);
         }
     }
-    (found, others)
+    (found.into_iter().map(str::to_owned).collect(), others)
+}
+
+/// Of all sets that are joined by `+` (ciphers(1) of OpenSSL).
+fn is_in(suite: &str, word: &str) -> bool {
+    let name = openssl_name(suite);
+    word.split('+').all(|set| match set {
+        "ALL" | "DEFAULT" | "HIGH" | "TLSv1.2" | "ECDHE" | "EECDH" | "kECDHE" | "kEECDH" => true,
+        "RSA" | "aRSA" => name.contains("-RSA-"),
+        "ECDSA" | "aECDSA" => name.contains("-ECDSA-"),
+        "AES" => name.contains("-AES"),
+        "AES128" | "AES256" => name.contains(set),
+        "AESGCM" => name.contains("-GCM-"),
+        "CHACHA20" => name.contains("-CHACHA20-"),
+        "SHA256" | "SHA384" => name.ends_with(set),
+        one => name == one,
+    })
 }
 
 impl Secured {
@@ -160,9 +185,21 @@ mod tests {
     fn ciphers_are_found_by_openssls_names() {
         let (found, others) = suites("ECDHE-RSA-AES128-GCM-SHA256:RC4-MD5:!aNULL");
         assert_eq!(found, ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]);
-        assert_eq!(others, ["RC4-MD5", "!aNULL"]);
+        assert_eq!(others, ["RC4-MD5"]);
         let names = SUITES.map(openssl_name).join(":");
         assert_eq!(suites(&names), (SUITES.map(str::to_owned).to_vec(), Vec::new()), "{names}");
+    }
+
+    #[test]
+    fn sets_of_openssl_are_sets() {
+        let all = SUITES.map(str::to_owned).to_vec();
+        for list in ["ALL", "DEFAULT:@SECLEVEL=0", "HIGH:!aNULL:+RSA", "HIGH:ALL"] {
+            assert_eq!(suites(list), (all.clone(), Vec::new()), "{list}");
+        }
+        let rsa = "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256";
+        assert_eq!(suites("ALL:!AESGCM:-ECDSA"), (vec![rsa.to_owned()], Vec::new()));
+        let (found, others) = suites("ECDHE+AESGCM+AES128:MEDIUM");
+        assert_eq!((found.len(), others), (2, vec!["MEDIUM"]));
     }
 
     #[test]
@@ -209,7 +246,7 @@ mod tests {
 
     #[test]
     fn versions_are_those_that_can_be_spoken() {
-        assert_eq!(version("ALL"), Ok(None));
+        assert_eq!((version("ALL"), version("BOGUS")), (Ok(None), Ok(None)));
         assert_eq!(version("tls1.2"), Ok(Some(TlsVersion::V12)));
         assert_eq!((version("TLS1.1"), version("SSL3")), (Err("TLS1.1"), Err("SSL3")));
     }

@@ -71,7 +71,7 @@ fn a_file_has_a_url_a_line() {
     assert_eq!(of(&found[1]), (false, "b".into(), 81, "/x?y".into()));
     assert_eq!(of(&found[2]), (true, "c".into(), 443, "/z".into()));
     let refused = |text: &str| urls("f", text).expect_err(text).message;
-    assert_eq!(refused("http://a/\n\n"), "http_load: unknown protocol -  (f:2)\n");
+    assert_eq!(refused("http://a/\n\n"), "http_load: an empty line -  (f:2)\n");
     assert_eq!(refused("ftp://a"), "http_load: unknown protocol - ftp://a (f:1)\n");
     assert_eq!(refused("http://a:x/"), "http_load: no port - http://a:x/ (f:1)\n");
     assert_eq!(refused(""), "http_load: there is no URL in f\n");

@@ -99,13 +99,14 @@ impl Figures {
         let bytes = |record: &Record| row(record).map(|request| request.len() as u64);
         let sessions =
             options.is_sessions().then(|| Sessions::of(options, calls, records, duration_s));
+        let errors = Errors::of(records);
         let mut statuses = [0; 5];
         for record in replied() {
             statuses[usize::from(record.status / 100).clamp(1, 5) - 1] += 1;
         }
         Self {
             burst: burst.max(u64::from(lives.len() > 1)),
-            connections: lives.len() as u64,
+            connections: (lives.len() as u64).saturating_sub(errors.no_socket()),
             requests: sent().count() as u64,
             replies: replied().count() as u64,
             duration_s,
@@ -123,7 +124,7 @@ impl Figures {
             content_bytes: content,
             statuses,
             cpu,
-            errors: Errors::of(records),
+            errors: errors,
             sessions,
         }
     }
@@ -235,6 +236,11 @@ impl Errors {
             *place += 1;
         }
         errors
+    }
+
+    /// Those for which there was none were no connections.
+    fn no_socket(&self) -> u64 {
+        self.no_descriptor + self.table_full
     }
 
     fn total(&self) -> u64 {

@@ -119,6 +119,7 @@ fn plan(options: &Options, request: Vec<u8>) -> Result<Plan, Refusal> {
         version: Version::Http10,
         keeps_when_told: true,
         timeout: options.timeout,
+        counts_refusals: options.goes_on,
         records_max: usize::try_from(options.requests).unwrap_or(usize::MAX),
         raw_request: Some(request),
         ends_with: Some(ab::ends_run(options.goes_on)),

@@ -111,7 +111,7 @@ pub struct Args {
     /// What the server announces not to answer (Connection: close) is written once more elsewhere;
     /// a connection that ends without that fails all its requests.
     #[arg(long, default_value = "1", value_parser = count::parse::<u32>, value_name = "N")]
-    #[arg(allow_hyphen_values = true, conflicts_with_all = ["no_keepalive", "http2"])]
+    #[arg(allow_hyphen_values = true, conflicts_with_all = ["no_keepalive", "http2", "http10"])]
     #[arg(help_heading = transport::HEADING)]
     pipeline: u32,
     /// Requests under way on an HTTP/2 connection at once
