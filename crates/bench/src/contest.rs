@@ -68,6 +68,7 @@ pub fn hold(row: &Row, ground: &Ground, rounds: Rounds, rng: &mut Rng) -> Result
             race_clients(row, ground, &running, server, core, rounds, rng, |seen| seen.median_us)
         }
         Figure::ClientCost(race) => race_costs(row, race, ground, rounds, rng),
+        Figure::Scenario { path } => race_users(row, path, ground, rounds, rng),
         Figure::Lateness { rate } => race_schedules(row, rate, ground, rounds, rng),
         Figure::MachineLag { rate } => {
             let place = Place::new(ground, Way::Plain)?;
@@ -135,6 +136,19 @@ fn null_server(core: usize) -> Result<NullServer, Error> {
     started.unwrap_or_else(|_| Err(Error::Null("it panicked".to_owned())))
 }
 
+/// Each answer sets a cookie, which the next request shows.
+const USERS: &str = "\
+[[step]]
+url = 'URL'
+capture = { item = { header = 'X-Item' } }
+
+[[step]]
+url = 'URL?item={{item}}'
+
+[[step]]
+url = 'URL?item={{item}}&last=1'
+";
+
 /// 16 at once; wrk counts answers.
 const PIPELINE: &str = "\
 init = function(args)
@@ -171,6 +185,31 @@ fn race_costs(
     };
     let other = |time| cost::peer(race.peer, job(time)).map(cost::Spent::requests_per_cpu_s);
     play(rounds, rng, mine, other)
+}
+
+/// Users of three steps with a jar of cookies and a capture, and requests for the same page, both
+/// with `drom load`.
+fn race_users(
+    row: &Row,
+    path: &str,
+    ground: &Ground,
+    rounds: Rounds,
+    rng: &mut Rng,
+) -> Result<Outcome, Error> {
+    let place = Place::new(ground, Way::Plain)?;
+    let url = place.url(Way::Plain, path);
+    let scenario = ground.write("users.toml", &USERS.replace("URL", &url))?;
+    let job = |what, time| cost::Race {
+        url: what,
+        connections: row.connections,
+        work: Work::For(time),
+        core: place.core,
+        script: "".as_ref(),
+    };
+    let of = |what, time| {
+        cost::drom(&ground.drom, job(what, time), &[]).map(cost::Spent::requests_per_cpu_s)
+    };
+    play(rounds, rng, |time| of(&scenario, time), |time| of(&url, time))
 }
 
 fn race_schedules(

@@ -192,7 +192,9 @@ impl Ground {
              scgi_temp_path {folder}/nginx-scgi;\n\
              server {{ {listen} root {folder}/site;\n\
              location /ids/ {{ alias {folder}/site/;\n\
-             add_header X-Request-Id $request_id; }} }}\n}}\n",
+             add_header X-Request-Id $request_id; }}\n\
+             location /users/ {{ alias {folder}/site/;\n\
+             add_header X-Item $request_id; add_header Set-Cookie sid=$request_id; }} }}\n}}\n",
             user = identity("user www-data;\n"),
         );
         let file = self.write(&format!("nginx-{port}.conf"), &text)?;

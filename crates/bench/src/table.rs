@@ -25,6 +25,8 @@ pub enum Figure {
     ClientMedian { server: Side },
     /// Requests for each second of CPU time of the client, client and server on a core each.
     ClientCost(Race),
+    /// The same of users of a scenario, against the plain load of one path.
+    Scenario { path: &'static str },
     /// How late requests of a constant schedule come at a server, p99, against oha.
     Lateness { rate: u32 },
     /// p99 of the lag behind a schedule, against a thread that only looks at the clock: what the
@@ -74,7 +76,7 @@ impl Figure {
     pub fn unit(self) -> Unit {
         match self {
             Self::Servers { .. } | Self::ClientRate { .. } => Unit::PerSecond,
-            Self::ClientCost(_) => Unit::PerCpuSecond,
+            Self::ClientCost(_) | Self::Scenario { .. } => Unit::PerCpuSecond,
             Self::ClientMedian { .. } | Self::Lateness { .. } => Unit::Microseconds,
             Self::Alone(Alone::LagP99 { .. }) | Self::MachineLag { .. } => Unit::Microseconds,
             Self::Alone(Alone::StartToRequest) => Unit::Milliseconds,
@@ -183,6 +185,7 @@ pub fn rows() -> Vec<Row> {
     rows.push(nginx("static-nginx-32", 32));
     rows.extend(clients());
     rows.extend(races());
+    rows.push(users());
     rows.extend(alone());
     rows
 }
@@ -317,6 +320,17 @@ fn races() -> Vec<Row> {
             Asked::AtLeast(1.0),
         ),
     ]
+}
+
+fn users() -> Row {
+    Row {
+        name: "load-cost-users-32",
+        what: "scenario: three steps, cookies, a capture",
+        against: "`drom load` of one page",
+        connections: 32,
+        figure: Figure::Scenario { path: "/users/hello.txt" },
+        asked: Asked::AtLeast(0.6),
+    }
 }
 
 /// All at once: h2load makes each of its connections once.

@@ -25,6 +25,8 @@ pub struct Limits {
     pub ports: Option<u64>,
     /// The server is on this machine: what listening sockets here count may be its.
     pub is_local: bool,
+    /// The largest packet on the way to it, in bytes.
+    pub mtu: Option<u32>,
     pub network: Network,
 }
 
@@ -76,6 +78,10 @@ impl Limits {
             descriptors_max: check_descriptors(descriptors).ok().map(|limit| limit.rlim_max),
             ports: ports(plan),
             is_local,
+            mtu: match &plan.target.address {
+                Address::Tcp(address) => network::mtu(*address),
+                Address::Unix(_) => None,
+            },
             network: Network::now(),
         }
     }

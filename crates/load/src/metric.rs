@@ -427,6 +427,12 @@ pub const METRICS: &[Metric] = &[
         ..fact("kernel.is_server_local", "")
     },
     Metric {
+        doc: "the largest packet on the way to the server, by this machine's routes",
+        more: "64 KiB over loopback as a rule: a network has many packets where that has one",
+        unit: Unit::Bytes,
+        ..fact("kernel.mtu", "Target")
+    },
+    Metric {
         doc: "local ports for connections to this server, over all source addresses",
         ..fact("kernel.ports", "")
     },

@@ -124,7 +124,7 @@ impl Figures {
             content_bytes: content,
             statuses,
             cpu,
-            errors: errors,
+            errors,
             sessions,
         }
     }

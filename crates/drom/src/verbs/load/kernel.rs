@@ -115,7 +115,14 @@ mod tests {
             listen_drops: Some(0),
         };
         let descriptors_max = Some(1_024);
-        Limits { descriptors: 74, descriptors_max, ports: Some(28_232), is_local: true, network }
+        Limits {
+            descriptors: 74,
+            descriptors_max,
+            ports: Some(28_232),
+            is_local: true,
+            mtu: None,
+            network,
+        }
     }
 
     fn checked(limits: Limits, reconnects: u64) -> Vec<Check> {

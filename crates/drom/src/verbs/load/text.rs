@@ -166,7 +166,8 @@ fn heading(
     width: Option<usize>,
 ) -> Vec<String> {
     let clients = format!("{}; {}", clients(plan, outcome), engine(outcome));
-    let mut titled = vec![target(url, plan), ("Load", clients)];
+    let (title, what) = target(url, plan);
+    let mut titled = vec![(title, what + &on_this_machine(outcome)), ("Load", clients)];
     titled.extend(plan.pace.as_ref().map(|pace| ("Arrivals", arrivals(pace))));
     titled.push(("Window", window(plan, outcome)));
     titled.iter().flat_map(|(title, text)| broken(paint, title, text, width)).collect()
@@ -194,6 +195,13 @@ pub fn broken(paint: Paint, title: &str, text: &str, width: Option<usize>) -> Ve
     let lines = drom_report::broken(text, room, room);
     let titles = [title].into_iter().chain(std::iter::repeat(""));
     lines.iter().zip(titles).map(|(line, title)| row(paint, title, line)).collect()
+}
+
+/// Packets that no network has are worth a word.
+fn on_this_machine(outcome: &Outcome) -> String {
+    let limits = outcome.limits.as_ref().filter(|limits| limits.is_local);
+    let mtu = limits.and_then(|limits| limits.mtu);
+    mtu.map_or_else(String::new, |mtu| format!(" (on this machine, MTU {})", count(u64::from(mtu))))
 }
 
 /// What is loaded, with its title.
