@@ -149,7 +149,10 @@ struct Plot<'a> {
     end_s: f64,
 }
 
-const LATENCIES: [(&str, &str); 4] = [("p50", "v2"), ("p90", "v0"), ("p99", "v1"), ("max", "v3")];
+/// Each with its colour. Of a quick second's few answers the p99 is the longest: through its dashes
+/// the line below is seen.
+const LATENCIES: [(&str, &str); 4] =
+    [("p50", "v2"), ("p90", "v0"), ("p99", "v1 dash"), ("max", "v3")];
 
 impl Plot<'_> {
     fn rate(&self) -> String {
@@ -352,10 +355,12 @@ fn percentile_curve(curves: &[(&str, Vec<(f64, f64)>)]) -> String {
     below.iter().for_each(|(x, _)| svg.line("grid", (*x, 0.0), (*x, 1.0)));
     let mut keys = String::new();
     for (at, (name, points)) in curves.iter().enumerate() {
+        // The first byte is mostly the whole answer, and both the latency.
+        let colour = format!("v{at}{}", ["", " dash", " dot"].get(at).unwrap_or(&""));
         let path: Vec<(f64, f64)> =
             points.iter().map(|(q, ms)| (nines(*q) / most, 1.0 - axis.share(*ms))).collect();
-        svg.polyline(&format!("curve v{at}"), &path);
-        keys += &format!("<span class=\"key v{at}\">{name}</span>");
+        svg.polyline(&format!("curve {colour}"), &path);
+        keys += &format!("<span class=\"key {colour}\">{name}</span>");
     }
     let note = "<p class=\"note\">The share of answers that came within a time; each step to the \
                 right has ten times fewer answers beyond it.</p>";

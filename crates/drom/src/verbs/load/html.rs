@@ -116,7 +116,7 @@ fn figures(plan: &Plan, outcome: &Outcome) -> Vec<(&'static str, String, bool)> 
         ("p99", at(0.99), false),
         ("max", at(1.0), false),
         ("failed", failed, outcome.failed > 0),
-        ("client's CPU a request", known(time_us(outcome.cpu_us_per_request())), false),
+        ("CPU a request", known(time_us(outcome.cpu_us_per_request())), false),
     ];
     first.into_iter().chain(planned).chain(drained).chain(last).collect()
 }
