@@ -465,7 +465,7 @@ mod tests {
         let seconds = [second(0.0, some), second(1.0, None), second(2.0, some)];
         let page = LoadPage { seconds: seconds.to_vec(), ..LoadPage::default() };
         let html = load_page(&page);
-        let runs = html.matches("class=\"curve v1\"").count();
+        let runs = html.matches("class=\"curve v1 dash\"").count();
         assert_eq!(runs, 2, "{html}");
         assert!(html.contains("<title>second 2: 10.0/s, p50 1.00 ms"), "{html}");
     }
