@@ -207,6 +207,9 @@ pub struct Ledger {
     held_ns: u64,
     longest_ns: u64,
     late_ns: u64,
+    /// The last round found what had lain there for long: when the wait before that had returned.
+    /// One wait brings only so many reports: what the next one brings has lain there, too.
+    behind_ns: Option<u64>,
     /// Until when lateness is accounted for.
     late_until_ns: u64,
     /// Where the slice began.
@@ -219,8 +222,9 @@ pub struct Ledger {
 /// What one wait brought.
 #[derive(Default)]
 struct Round {
-    /// From the wake before it.
+    /// From the wake before it, or before it fell behind.
     length_ns: u64,
+    is_behind: bool,
     /// Rounds that this one stands for; 0 for one without stamps.
     weight: u64,
     reports: u64,
@@ -248,6 +252,7 @@ impl Ledger {
             held_ns: 0,
             longest_ns: 0,
             late_ns: 0,
+            behind_ns: None,
             late_until_ns: now_ns,
             began_ns: now_ns,
             cpu,
@@ -260,7 +265,7 @@ impl Ledger {
     /// before it did.
     #[inline]
     pub fn wake(&mut self, now_ns: u64) -> (bool, u64) {
-        let before_ns = self.wake_ns;
+        let before_ns = self.behind_ns.take().unwrap_or(self.wake_ns);
         let length_ns = now_ns.saturating_sub(before_ns);
         self.wake_ns = now_ns;
         self.rounds = self.rounds.wrapping_add(1);
@@ -291,6 +296,7 @@ impl Ledger {
         let lay_ns = self.wake_ns.saturating_sub(arrived_ns).min(self.round.length_ns);
         self.round.stamped += 1;
         self.round.lay_ns += lay_ns;
+        self.round.is_behind |= lay_ns >= LATE_NS;
         self.late(self.wake_ns - lay_ns, self.wake_ns);
     }
 
@@ -317,7 +323,9 @@ impl Ledger {
     }
 
     fn end_stamped(&mut self) {
-        let Round { weight, reports, stamped, lay_ns, .. } = std::mem::take(&mut self.round);
+        let round = std::mem::take(&mut self.round);
+        let Round { length_ns, is_behind, weight, reports, stamped, lay_ns } = round;
+        self.behind_ns = is_behind.then(|| self.wake_ns.saturating_sub(length_ns));
         self.held_ns += (lay_ns * weight * reports).checked_div(stamped).unwrap_or(0);
     }
 
@@ -407,6 +415,19 @@ mod tests {
         assert_eq!(total.late, Duration::from_millis(1 + 490), "once, not for each answer");
         assert_eq!(total.longest, Duration::from_millis(490));
         assert!(total.is_spoiled());
+    }
+
+    /// Three answers came while the thread stood still; a wait brings two.
+    #[test]
+    fn what_the_first_wait_had_no_room_for_lay_there_too() {
+        let mut ledger = ledger();
+        round(&mut ledger, 100 * MS, 1, None);
+        round(&mut ledger, 150 * MS, 2, Some(110 * MS));
+        let (is_wanted, before_ns) = ledger.wake(152 * MS + 100);
+        assert_eq!((is_wanted, before_ns), (true, 100 * MS));
+        ledger.dealt_with(152 * MS + 200, &mut Lay { is_wanted, ..Lay::default() });
+        ledger.end_round(152 * MS + 200, is_wanted);
+        assert_eq!(ledger.wake(152 * MS + 300), (false, 152 * MS + 100), "nothing lay there");
     }
 
     #[test]

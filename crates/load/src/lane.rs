@@ -69,7 +69,8 @@ pub struct Lane<'a, W> {
     pub fatal: Option<Error>,
     /// How long what is read has lain there, where somebody wants to know.
     pub lay: Lay,
-    /// Streams that a server allows at once, where they are fewer than were asked for.
+    /// Streams that the server allowed at once when it was asked last, where they are fewer than
+    /// were asked for.
     pub streams_max: Option<u32>,
     /// In HTTP/2; for the others `batch` is filled.
     template: Template,
@@ -218,6 +219,7 @@ impl<'a, W: World> Lane<'a, W> {
             Some(ns) => self.tally.open.lag.record_ns(ns.saturating_sub(planned_ns)),
             None => self.tally.open.queued += u64::from(!was_free),
         }
+        self.tally.open.connecting += u64::from(free_ns <= planned_ns && !is_usable);
     }
 
     #[inline]

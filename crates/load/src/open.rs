@@ -21,6 +21,8 @@ pub struct OpenTally {
     pub lag: Latency,
     /// Requests for which no connection was free at their planned time.
     pub queued: u64,
+    /// Those of them that waited for a connect only: their place was free, its connection closed.
+    pub connecting: u64,
     /// The most requests that were late together and went out at once.
     pub burst_max: u64,
     /// Planned in time, and no connection was free until the end.
@@ -82,7 +84,7 @@ impl OpenTally {
         self.service.clear();
         self.lag.clear();
         (self.queued, self.burst_max, self.unsent, self.carried) = (0, 0, 0, 0);
-        (self.drained, self.drained_bytes) = (0, 0);
+        (self.drained, self.drained_bytes, self.connecting) = (0, 0, 0);
         self.rise = Rise::default();
         (self.sparse, self.sparse_throughout) = Default::default();
     }
@@ -91,6 +93,7 @@ impl OpenTally {
         self.service.merge(&other.service);
         self.lag.merge(&other.lag);
         self.queued += other.queued;
+        self.connecting += other.connecting;
         self.burst_max = self.burst_max.max(other.burst_max);
         self.unsent += other.unsent;
         self.carried += other.carried;

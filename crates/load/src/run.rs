@@ -24,6 +24,7 @@ use crate::{
     scene::SceneTally,
     schedule::{Part, Schedule, Stage},
     socket::{check_descriptors, ensure_descriptors},
+    stamp,
     tally::Tally,
     timeline::{Interval, Slice, Timeline},
     worker::{Live, Orders, Report, work},
@@ -80,6 +81,7 @@ pub fn run(
     let threads = plan.threads.min(connections);
     let fallback = fallback(plan);
     let uses_rings = plan.engine == Engine::IoUring && fallback.is_none();
+    let _stamps = stamp::keep_on();
     let (abort, start_ns) = (AtomicBool::new(false), monotonic_ns());
     let lives: Vec<Live> = (0..threads).map(|_| Live::default()).collect();
     let start_ns = start_ns + lead_ns(plan);

@@ -63,8 +63,6 @@ pub struct Route {
     /// Requests are so small, and the connection lives so long, that it pays to ask for the
     /// cheapest congestion control.
     pub one_segment: bool,
-    /// One connection in so many has stamps of the kernel: to ask for them is a system call.
-    pub stamped_each: usize,
     /// For what is sent and for what is received.
     pub buffer_bytes: Option<(usize, usize)>,
 }
@@ -263,9 +261,7 @@ pub fn connect(route: &Route, number: usize) -> io::Result<Socket> {
         // time on loopback. Where it is not allowed the system's own choice stays.
         let _ = socket.set_tcp_congestion(b"reno");
     }
-    if number.is_multiple_of(route.stamped_each) {
-        stamp::ask(&socket);
-    }
+    stamp::ask(&socket);
     if let Some((send, receive)) = route.buffer_bytes {
         socket.set_send_buffer_size(send)?;
         socket.set_recv_buffer_size(receive)?;

@@ -6,10 +6,18 @@
 use std::{io, os::fd::AsRawFd};
 
 use drom_observe::clock::wall_ns;
-use socket2::Socket;
+use socket2::{Domain, Socket, Type};
 
 /// Room for one control message with a `timespec`, and for another that nobody asked for.
 const CONTROL_WORDS: usize = 16;
+
+/// As long as one socket of the machine wants stamps the kernel makes them; to begin and to end costs
+/// it more than all of them. Held for a run, whose connections may be short.
+pub fn keep_on() -> Option<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM.cloexec(), None).ok()?;
+    ask(&socket);
+    Some(socket)
+}
 
 /// Lets the kernel stamp what comes on `socket`. Where it does not, reads find no stamp.
 pub fn ask(socket: &Socket) {

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::{
+    open::OpenTally,
     outcome::{Latency, Outcome},
     threshold::{Judged, Threshold},
     verdict::{Cause, client_limited},
@@ -144,7 +145,8 @@ fn is_short_of_connections(
     service_p50: Option<Duration>,
     quickest: Option<Duration>,
 ) -> bool {
-    let queued = outcome.open.as_ref().map_or(0, |open| open.queued);
+    let queued = |open: &OpenTally| open.queued.saturating_sub(open.connecting);
+    let queued = outcome.open.as_ref().map_or(0, queued);
     let is_quick = service_p50
         .zip(quickest)
         .is_some_and(|(now, quickest)| is_as_quick(outcome, now, quickest));

@@ -41,9 +41,8 @@ impl<W: World> Lane<'_, W> {
     pub(super) fn flush_streams(&mut self, connection: &mut Connection<W::Stream>) {
         let is_secure = self.route(connection).security.is_some();
         let Some(http2) = &mut connection.http2 else { return };
-        if (http2.streams_max() as usize) < self.depth {
-            self.streams_max = self.streams_max.into_iter().chain([http2.streams_max()]).min();
-        }
+        let allowed = http2.streams_max();
+        self.streams_max = Some(allowed).filter(|allowed| (*allowed as usize) < self.depth);
         if connection.pending > 0 {
             self.now_ns = self.world.now_ns();
             let under_way = connection.flights.len() - connection.pending;

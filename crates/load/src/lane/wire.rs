@@ -21,8 +21,6 @@ use crate::{
 const SEGMENT_BYTES: usize = 1_200;
 /// So much more of a body is thrown away without being looked at, where nobody wants it.
 const SKIP_BYTES_MIN: u64 = 16 * 1024;
-/// Where connections are many and short, so few of them have stamps.
-const STAMPED_EACH: usize = 8;
 /// A throttled connection reads so often.
 const SHARES_A_SECOND: u64 = 50;
 /// Most heads are shorter.
@@ -53,7 +51,6 @@ fn route(plan: &Plan, target: &Target, one_segment: bool) -> Result<Route, Error
         security: security.transpose()?,
         sources: plan.sources.clone(),
         one_segment,
-        stamped_each: if plan.keepalive { 1 } else { STAMPED_EACH },
         buffer_bytes: plan.buffer_bytes.or(plan.throttle.map(slow_buffers)),
     })
 }

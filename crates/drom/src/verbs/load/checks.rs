@@ -288,6 +288,9 @@ fn lateness(plan: &Plan, outcome: &Outcome) -> Option<Found> {
     if !outcome.engine.ends_with("epoll") || matches!(plan.target.address, Address::Unix(_)) {
         return Some(Found::Unknown("nothing stamps what comes here".to_owned()));
     }
+    if plan.throttle.is_some() {
+        return Some(Found::Unknown("a throttled client leaves answers lying".to_owned()));
+    }
     let lay = format!("{} of {} lay for 1 ms or more", count(kept), number_of(answers, "answer"));
     let unkept = outcome.latency_unkept();
     let told = |(quantile, name): &(f64, &str)| {

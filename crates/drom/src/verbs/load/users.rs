@@ -212,14 +212,17 @@ impl Cast {
     }
 }
 
-/// The times as far as they are wanted, and a stage as long as they take.
+/// The times as far as they are wanted, and a stage as long as they take; as long as was asked for,
+/// where that cut some off.
 fn recorded(mut times_ns: Vec<u64>, part: &Part) -> Pace {
     let most = part.rounds.map_or(usize::MAX, |rounds| rounds as usize);
     let end_ns = part.duration.map_or(u64::MAX, |duration| duration.as_nanos() as u64);
     let wanted = times_ns.iter().take(most).take_while(|ns| **ns < end_ns).count();
+    let is_cut_by_time = wanted < times_ns.len().min(most);
     times_ns.truncate(wanted);
     let last_ns = times_ns.last().copied().unwrap_or(0);
-    let duration = Duration::from_nanos(last_ns + LAST_NS);
+    let lasts_ns = if is_cut_by_time { end_ns } else { last_ns + LAST_NS };
+    let duration = Duration::from_nanos(lasts_ns);
     let mean_rps = times_ns.len() as f64 / duration.as_secs_f64();
     let stages = vec![Stage::steady(duration, mean_rps)];
     Pace { arrivals: Arrivals::Recorded(times_ns.into()), stages }
@@ -280,7 +283,8 @@ mod tests {
         let ms = Duration::from_millis;
         assert_eq!(of(None, None), (vec![0, 5_000_000, 9_000_000], ms(10)));
         assert_eq!(of(Some(2), None), (vec![0, 5_000_000], ms(6)));
-        assert_eq!(of(None, Some(ms(5))), (vec![0], ms(1)));
+        assert_eq!(of(None, Some(ms(5))), (vec![0], ms(5)));
+        assert_eq!(of(None, Some(ms(50))), (vec![0, 5_000_000, 9_000_000], ms(10)));
     }
 
     #[test]
