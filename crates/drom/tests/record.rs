@@ -275,7 +275,35 @@ fn what_cannot_be_passed_on_is_refused() {
     assert_eq!(answer.status, 501);
     assert!(answer.text().contains("websocket"), "{}", answer.text());
     assert_eq!(ask("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n").status, 405);
+    let other = "GET http://other.example/x HTTP/1.1\r\nHost: other.example\r\n\r\n";
+    let answer = ask(other);
+    assert_eq!(answer.status, 421);
+    assert!(answer.text().contains("no proxy for other.example"), "{}", answer.text());
     assert_eq!(behind.connections.load(Relaxed), 0);
+}
+
+/// As the proxy of a browser it passes on what is for its own server.
+#[test]
+fn what_is_asked_of_a_proxy_for_this_server_passes() {
+    let (behind, recorder) = both(&[]);
+    let mut client = Client::new(recorder.address);
+    for authority in [behind.address.to_string(), recorder.address.to_string()] {
+        let url = format!("http://{authority}/hello");
+        client.send(&format!("GET {url} HTTP/1.1\r\nHost: {authority}\r\n\r\n"));
+        assert_eq!(client.answer().unwrap().text(), "hello", "{url}");
+    }
+}
+
+#[test]
+fn a_header_that_is_no_text_passes_and_is_not_written() {
+    let (_behind, mut recorder) = both(&[]);
+    let mut client = Client::new(recorder.address);
+    let text = b"GET /hello HTTP/1.1\r\nHost: t\r\nX-L: caf\xe9\r\nX-U: caf\xc3\xa9\r\n\r\n";
+    client.stream.write_all(text).unwrap();
+    assert_eq!(client.answer().unwrap().text(), "hello");
+    let file = recorder.scenario();
+    assert!(!file.contains("X-L") && file.contains("X-U = \"caf\u{e9}\""), "{file}");
+    assert!(recorder.said().contains("without its header X-L"), "{}", recorder.said());
 }
 
 #[test]

@@ -106,10 +106,12 @@ fn tls_hint(reason: &str) -> &'static str {
     if reason.contains("not valid for name") || reason.contains("NotValidForName") {
         "; ask for it by a name that it is for (--resolve says where that is), or trust any with \
          --insecure"
+    } else if reason.contains("Expired") || reason.contains("expired") {
+        "; renew the server's certificate, or trust any with --insecure"
     } else if reason.contains("certificate") {
         "; trust its issuer with --cacert FILE, or any certificate with --insecure"
     } else if reason.contains("ProtocolVersion") {
-        "; the server speaks neither TLS 1.2 nor TLS 1.3, which are those there are"
+        "; the server speaks no version of TLS that was offered (1.2 and 1.3 are those there are)"
     } else if reason.contains("HandshakeFailure") {
         "; the two have no cipher suite or kind of key in common (a certificate with a key of the \
          curve P-521 is good with --insecure only)"
@@ -134,7 +136,9 @@ mod tests {
         let told = tls_failure(version);
         assert!(!told.contains("Other") && told.contains("of X.509 version 1"), "{told}");
         let told = tls_failure("received fatal alert: ProtocolVersion");
-        assert!(told.contains("neither TLS 1.2 nor TLS 1.3"), "{told}");
+        assert!(told.contains("1.2 and 1.3 are those there are"), "{told}");
+        let told = tls_failure("invalid peer certificate: Expired");
+        assert!(told.contains("renew") && !told.contains("--cacert"), "{told}");
         let told = tls_failure("invalid peer certificate: UnknownIssuer");
         assert!(told.starts_with("invalid peer certificate: UnknownIssuer; trust"), "{told}");
     }

@@ -494,6 +494,7 @@ impl<'a, W: World> Lane<'a, W> {
         kept: bool,
     ) {
         let Some(mut exchange) = connection.flights.remove(at) else { return };
+        self.tally.first_os_error = self.tally.first_os_error.or(self.os_error);
         exchange.body_hash = self.sum(connection);
         self.in_flight -= 1;
         self.tally.failed(kind, &exchange, self.now_ns);

@@ -141,6 +141,8 @@ pub struct Outcome {
     pub errors: BTreeMap<ErrorKind, u64>,
     /// The first broken rule of the protocol, in words.
     pub first_fault: Option<crate::fault::Fault>,
+    /// The system's number of the first error of a socket.
+    pub first_os_error: Option<i32>,
     /// The first body that was not the expected one.
     pub first_bad_body: Option<BadBody>,
     /// All bytes of answers, and those of complete answers' bodies without the transfer coding.

@@ -11,8 +11,8 @@ use socket2::{Domain, Socket, Type};
 /// Room for one control message with a `timespec`, and for another that nobody asked for.
 const CONTROL_WORDS: usize = 16;
 
-/// As long as one socket of the machine wants stamps the kernel makes them; to begin and to end costs
-/// it more than all of them. Held for a run, whose connections may be short.
+/// As long as one socket of the machine wants stamps the kernel makes them; to begin and to end
+/// costs it more than all of them. Held for a run, whose connections may be short.
 pub fn keep_on() -> Option<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM.cloexec(), None).ok()?;
     ask(&socket);

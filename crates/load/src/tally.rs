@@ -23,6 +23,8 @@ pub struct Tally {
     /// What only an open loop has to tell.
     pub open: OpenTally,
     pub first_fault: Option<Fault>,
+    /// The system's number of the first error of a socket.
+    pub first_os_error: Option<i32>,
     pub first_bad_body: Option<BadBody>,
 }
 
@@ -164,6 +166,7 @@ impl Tally {
         }
         self.open.merge(&other.open);
         self.first_fault = self.first_fault.or(other.first_fault);
+        self.first_os_error = self.first_os_error.or(other.first_os_error);
         if self.first_bad_body.is_none() {
             self.first_bad_body.clone_from(&other.first_bad_body);
         }
@@ -174,7 +177,7 @@ impl Tally {
         self.counts = Counts::default();
         self.times.each_mut().into_iter().for_each(Latency::clear);
         self.open.clear();
-        (self.first_fault, self.first_bad_body) = (None, None);
+        (self.first_fault, self.first_bad_body, self.first_os_error) = (None, None, None);
     }
 
     /// Times until the first bytes, and from those to the last, of all answers.
@@ -202,6 +205,7 @@ impl Tally {
         (outcome.bytes_read, outcome.body_bytes) = (counts.bytes_read, counts.body_bytes);
         (outcome.reconnects, outcome.resent) = (counts.reconnects, counts.resent);
         outcome.first_fault = self.first_fault;
+        outcome.first_os_error = self.first_os_error;
         outcome.first_bad_body = self.first_bad_body;
         outcome.latency = times.latency;
         outcome.error_latency = times.error;

@@ -12,7 +12,7 @@ use std::{
 
 use rustls::{
     ClientConfig, ClientConnection, InconsistentKeys, RootCertStore, SignatureScheme,
-    SupportedProtocolVersion,
+    SupportedCipherSuite, SupportedProtocolVersion,
     client::{
         Resumption, WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -46,7 +46,7 @@ pub struct Trust {
     pub no_sni: bool,
     /// Speak this version and no other.
     pub only: Option<TlsVersion>,
-    /// Of TLS 1.2 these cipher suites and no others, by rustls's names.
+    /// Of TLS 1.2 these cipher suites and no others, by rustls's names, the best one first.
     pub suites: Option<Vec<String>>,
 }
 
@@ -117,10 +117,14 @@ impl Trust {
     fn provider(&self) -> CryptoProvider {
         let mut provider = ring::default_provider();
         if let Some(names) = &self.suites {
-            provider.cipher_suites.retain(|suite| {
-                let is_named = |name: &String| suite.suite().as_str() == Some(name);
-                suite.version() == &rustls::version::TLS13 || names.iter().any(is_named)
-            });
+            let of_tls13 =
+                |suite: &SupportedCipherSuite| suite.version() == &rustls::version::TLS13;
+            let (mut suites, all): (Vec<_>, Vec<_>) =
+                provider.cipher_suites.into_iter().partition(of_tls13);
+            let named = |name: &String| all.iter().find(|s| s.suite().as_str() == Some(name));
+            // A server takes the first that it has, too, as a rule.
+            suites.extend(names.iter().filter_map(named).copied());
+            provider.cipher_suites = suites;
         }
         provider
     }

@@ -283,7 +283,7 @@ fn a_test_goes_every_way_once_and_keeps_what_it_saw() {
     let outcome = run(&plan, |_| vec![(MS, page("x"))]);
     let judged = &tally(&outcome).judged;
     let steps: Vec<&str> = judged.iter().map(|step| &step.step[..]).collect();
-    assert_eq!(steps, ["GET /1", "GET /2"]);
+    assert_eq!(steps, ["one: GET /1", "two: GET /2"]);
     let failed = judged[1].checks.iter().filter(|check| check.found.is_some());
     assert_eq!(failed.count(), 1);
 }

@@ -75,6 +75,12 @@ impl<'s> Conversation<'s> {
     /// Passes one request on; whether there may be another.
     fn exchange(&mut self, request: &Request) -> bool {
         let at_ns = monotonic_ns();
+        if let Some(refusal) = self.of_another(request) {
+            self.refuse(&refusal, request.method == "HEAD");
+            let seen = Seen::new(request, refusal.status, monotonic_ns() - at_ns);
+            self.shared.tell(Seen { note: Some(refusal.words), ..seen });
+            return false;
+        }
         let fields = self.shared.upstream.place.request_fields(request);
         let (told, result) = self.relay(request, &fields);
         let mut note = None;
@@ -98,6 +104,22 @@ impl<'s> Conversation<'s> {
         let keep = told.keep_client;
         self.shared.tell(self.seen(request, fields, told, (at_ns, note)));
         keep
+    }
+
+    /// Somebody has made this the proxy of a browser: what is for other servers, and what it shows
+    /// them, is nobody's here.
+    fn of_another(&self, request: &Request) -> Option<Refusal> {
+        let authority = request.proxied.as_ref()?;
+        let place = &self.shared.upstream.place;
+        let is_meant = self.client.port().is_some_and(|here| place.is_meant(authority, here));
+        (!is_meant).then(|| {
+            let words = format!(
+                "this is no proxy for {authority}, it stands before {} alone: open its own address \
+                 as if it was the server",
+                place.origin()
+            );
+            Refusal::new(421, words)
+        })
     }
 
     /// Over the last connection, if the server still has it.
@@ -167,6 +189,10 @@ impl<'s> Conversation<'s> {
             );
             note = note.or(Some(words));
         }
+        if let Some((name, _)) = fields.iter().find(|(_, value)| !is_text(value)) {
+            let words = format!("without its header {name}, which is no UTF-8 text");
+            note = note.or(Some(words));
+        }
         let is_step = told.asked && whole && request.target.starts_with('/');
         let content_type = told.answer.text("content-type");
         let exchange = is_step.then(|| Exchange {
@@ -174,7 +200,7 @@ impl<'s> Conversation<'s> {
             took_ns,
             method: request.method.clone(),
             url: format!("{}{}", self.shared.upstream.place.origin(), request.target),
-            headers: in_words(&fields),
+            headers: in_words(fields.iter().filter(|(_, value)| is_text(value))),
             body: told.body,
             status: told.answer.status,
             answer_headers: answer_words(&told.answer),
@@ -192,19 +218,24 @@ fn is_repeatable(request: &Request) -> bool {
     matches!(&*request.method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
 }
 
-fn in_words(fields: &[Field]) -> Vec<(String, String)> {
+fn is_text(value: &[u8]) -> bool {
+    std::str::from_utf8(value).is_ok()
+}
+
+fn in_words<'f>(fields: impl Iterator<Item = &'f Field>) -> Vec<(String, String)> {
     let word = |(name, value): &Field| (name.clone(), String::from_utf8_lossy(value).into_owned());
-    fields.iter().map(word).collect()
+    fields.map(word).collect()
 }
 
 fn answer_words(answer: &Answer) -> Vec<(String, String)> {
-    in_words(&answer.fields)
+    in_words(answer.fields.iter())
 }
 
 fn reason(status: u16) -> &'static str {
     match status {
         400 => "Bad Request",
         405 => "Method Not Allowed",
+        421 => "Misdirected Request",
         431 => "Request Header Fields Too Large",
         501 => "Not Implemented",
         502 => "Bad Gateway",

@@ -17,6 +17,8 @@ pub struct Request {
     pub target: String,
     /// What the client calls this server.
     pub host: String,
+    /// It believes this to be its proxy: for this authority.
+    pub proxied: Option<String>,
     pub fields: Vec<Field>,
     /// Never until close.
     pub framing: Framing,
@@ -112,7 +114,8 @@ fn judge(request: &httparse::Request<'_, '_>) -> Result<Request, Refusal> {
             false => has_token(&fields, "connection", "keep-alive"),
         },
         expects: modern && has_token(&fields, "expect", "100-continue"),
-        host: named.unwrap_or(host),
+        host: named.clone().unwrap_or(host),
+        proxied: named,
         method,
         target,
         fields,

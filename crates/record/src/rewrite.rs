@@ -64,6 +64,18 @@ impl Place {
         format!("http{}://{}", if self.secure { "s" } else { "" }, self.authority)
     }
 
+    /// Whether a client that believes this to be its proxy means this server; `here` is the port
+    /// that it has come to.
+    pub fn is_meant(&self, authority: &str, here: u16) -> bool {
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
+            _ => (authority, None),
+        };
+        let is_same = host.eq_ignore_ascii_case(&self.host) || host == format!("[{}]", self.host);
+        let own_port = port.unwrap_or(if self.secure { 443 } else { 80 });
+        port == Some(here) || is_same && own_port == self.port
+    }
+
     /// The client's fields as the server gets them, but for `Host` and framing.
     pub fn request_fields(&self, request: &Request) -> Vec<Field> {
         let mut fields = end_to_end(&request.fields);

@@ -38,6 +38,11 @@ pub struct Side {
 }
 
 impl Side {
+    /// The local one.
+    pub fn port(&self) -> Option<u16> {
+        self.socket.local_addr().ok().map(|address| address.port())
+    }
+
     pub fn new(socket: TcpStream, session: Option<ClientConnection>) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;

@@ -1,6 +1,8 @@
 //! What an answer must be, and what is taken out of it. A [`Check`] is a question with yes or no;
 //! a [`Capture`] is one too ("found something"), and sets a variable.
 
+use std::borrow::Cow;
+
 use memchr::memmem;
 use regex::bytes::{CaptureLocations, Regex};
 
@@ -9,6 +11,9 @@ use crate::{
     json_path::{JsonPath, put_plain},
     template::{Slot, Template, Values},
 };
+
+/// What is in the first element of this name.
+pub const TITLE: &str = r"(?is-u)<title(?:\s[^>]*)?>(.*?)</title";
 
 /// An answer, complete.
 #[derive(Clone, Copy, Debug)]
@@ -151,8 +156,8 @@ impl Check {
             Kind::Bytes { least, most } => (*least..=*most).contains(&answer.body_bytes),
             Kind::Time { least_ns, most_ns } => (*least_ns..=*most_ns).contains(&answer.after_ns),
             Kind::Title { regex, text, ignore_case } => {
-                let title = eye.tools[*regex].group(answer.body, 1).map(<[u8]>::trim_ascii);
-                title.is_some_and(|title| equals(title, text, *ignore_case, eye.scratch, values))
+                let title = title(eye.tools[*regex].group(answer.body, 1));
+                title.is_some_and(|title| equals(&title, text, *ignore_case, eye.scratch, values))
             }
             Kind::Json { path, value } => value.is(path.find(answer.body), eye.scratch, values),
         }
@@ -201,7 +206,11 @@ impl Check {
             Kind::Text { wanted: false, .. } | Kind::Regex { wanted: false, .. } => {
                 format!("it is in the body: {}", excerpt(answer.body))
             }
-            Kind::Text { .. } | Kind::Regex { .. } | Kind::Title { .. } => {
+            Kind::Title { .. } => match title(first_title(answer.body)) {
+                Some(title) => format!("the title is {}", excerpt(&title)),
+                None => format!("there is no title; the body is {}", excerpt(answer.body)),
+            },
+            Kind::Text { .. } | Kind::Regex { .. } => {
                 format!("the body is {}", excerpt(answer.body))
             }
         }
@@ -303,6 +312,23 @@ fn equals(
     scratch.clear();
     let written = expected.write(values, scratch).is_ok();
     written && if ignore_case { scratch.eq_ignore_ascii_case(text) } else { scratch == text }
+}
+
+/// For a person: the regex of the check is not at hand.
+fn first_title(body: &[u8]) -> Option<&[u8]> {
+    let regex = Regex::new(TITLE).ok()?;
+    Some(regex.captures(body)?.get(1)?.as_bytes())
+}
+
+/// As a browser shows it.
+fn title(found: Option<&[u8]>) -> Option<Cow<'_, [u8]>> {
+    let title = found?.trim_ascii();
+    Some(match std::str::from_utf8(title) {
+        Ok(text) if text.contains('&') => {
+            Cow::Owned(html_escape::decode_html_entities(text).into_owned().into_bytes())
+        }
+        _ => Cow::Borrowed(title),
+    })
 }
 
 /// Case is that of ASCII; finds by the first letter in either case.

@@ -29,7 +29,7 @@ pub struct Secrets {
 }
 
 /// Parts of names of headers, parameters and JSON keys whose value is a secret.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 25] = [
     "auth",
     "token",
     "secret",
@@ -48,10 +48,19 @@ const NAMES: [&str; 18] = [
     "xsrf",
     "credential",
     "jwt",
+    "private_key",
+    "privatekey",
+    "private-key",
+    "samlresponse",
+    "assertion",
+    "code_verifier",
+    "cardnumber",
 ];
 /// Names that are short enough to be part of harmless ones.
-const WHOLE_NAMES: [&str; 12] =
-    ["sid", "key", "sig", "pass", "pin", "code", "otp", "cvv", "cvc", "ssn", "cookie", "cookies"];
+const WHOLE_NAMES: [&str; 16] = [
+    "sid", "key", "sig", "pass", "pin", "code", "otp", "cvv", "cvc", "ssn", "cookie", "cookies",
+    "pw", "new-pass", "pin_code", "old-pass",
+];
 
 impl Secrets {
     pub fn new(is_on: bool) -> Self {
@@ -82,7 +91,11 @@ impl Secrets {
         if is_secret(name) {
             return self.mask(value);
         }
-        match name.eq_ignore_ascii_case("referer") {
+        let is_url = ["referer", "origin", "link", "x-original-url", "x-forwarded-uri", "location"];
+        if has_password(value.as_bytes()) {
+            return self.mask(value);
+        }
+        match is_url.iter().any(|header| name.eq_ignore_ascii_case(header)) {
             true => self.url(value),
             false => self.replaced(value, &of_tokens(value.as_bytes(), 0..value.len())),
         }
@@ -187,7 +200,9 @@ fn of_named(content_type: &str, body: &[u8]) -> Vec<Range<usize>> {
     let json = std::str::from_utf8(body).ok().and_then(of_json);
     match json {
         Some(found) => found,
-        None if body.iter().any(|byte| b"\n<{".contains(byte)) => Vec::new(),
+        None if body.iter().any(|byte| b"\n<".contains(byte)) => Vec::new(),
+        // What begins so is no form, nor JSON, but a query language, say.
+        None if body.first().is_some_and(|byte| b"{[".contains(byte)) => Vec::new(),
         None => of_pairs(body, 0..body.len(), b"&"),
     }
 }
@@ -200,13 +215,22 @@ fn of_pairs(text: &[u8], part: Range<usize>, between: &[u8]) -> Vec<Range<usize>
         start = to + 1;
         let name = memchr::memchr(b'=', pair)?;
         let (name, value) = (&pair[..name], &pair[name + 1..]);
-        let is_meant = names_one(name) && !value.is_empty() || is_url_with_one(value);
+        let holds_one = is_url_with_one(value) || has_password(value) || is_json_with_one(value);
+        let is_meant = names_one(name) && !value.is_empty() || holds_one;
         is_meant.then_some(to - value.len()..to)
     };
     text[part].split(|byte| between.contains(byte)).filter_map(pair).collect()
 }
 
-/// A value that is a URL itself (`next=%2Fa%3Ftoken%3Dt`), with a secret in it.
+/// `http://user:password@host`.
+fn has_password(text: &[u8]) -> bool {
+    let Some(at) = memchr::memmem::find(text, b"://") else { return false };
+    let authority = text[at + 3..].split(|byte| b"/?#".contains(byte)).next().unwrap_or_default();
+    let user = memchr::memrchr(b'@', authority).map(|at| &authority[..at]);
+    user.is_some_and(|user| user.contains(&b':'))
+}
+
+/// A value that is a URL itself (`next=%2Fa%3Ftoken%3Dt`), or JSON, with a secret in it.
 fn is_url_with_one(value: &[u8]) -> bool {
     let mut text = Cow::Borrowed(value);
     for _ in 0..URLS_IN_URLS {
@@ -214,12 +238,23 @@ fn is_url_with_one(value: &[u8]) -> bool {
             return false;
         }
         text = Cow::Owned(decoded(&text).into_bytes());
+        if has_password(&text)
+            || of_json(&String::from_utf8_lossy(&text)).is_some_and(|f| !f.is_empty())
+        {
+            return true;
+        }
         let mut pairs = text.split(|byte| b"?&;/".contains(byte));
         if pairs.any(|pair| memchr::memchr(b'=', pair).is_some_and(|at| names_one(&pair[..at]))) {
             return true;
         }
     }
     false
+}
+
+fn is_json_with_one(value: &[u8]) -> bool {
+    let is_json = matches!(value.first(), Some(b'{' | b'['));
+    let text = std::str::from_utf8(value).ok().filter(|_| is_json);
+    text.and_then(of_json).is_some_and(|found| !found.is_empty())
 }
 
 fn names_one(name: &[u8]) -> bool {
@@ -289,8 +324,15 @@ fn collect<'j>(
         _ if levels == 0 => {}
         Some(b'{') => {
             let fields = serde_json::from_str::<Fields<'_>>(text).map_or_else(|_| vec![], |f| f.0);
+            let names_one = fields.iter().any(|(key, value)| {
+                let name = || serde_json::from_str::<String>(value.get()).unwrap_or_default();
+                matches!(&**key, "name" | "key" | "id") && is_secret(&name())
+            });
             for (key, value) in fields {
-                collect(value, (is_behind || is_secret(&key), levels), found);
+                let is_value = names_one && key == "value";
+                // What names another is no secret itself.
+                let is_named = is_secret(&key) && !(names_one && key == "key");
+                collect(value, (is_behind || is_value || is_named, levels), found);
             }
         }
         Some(b'[') => {
@@ -298,6 +340,13 @@ fn collect<'j>(
             items.into_iter().for_each(|item| collect(item, (is_behind, levels), found));
         }
         Some(b'"') if is_behind && text.len() > 2 => found(&text[1..text.len() - 1]),
+        // JSON in a text: all of it, for there is no place for a variable in its quotes.
+        Some(b'"') => {
+            let inner = serde_json::from_str::<String>(text).unwrap_or_default();
+            if is_json_with_one(inner.trim_start().as_bytes()) {
+                found(&text[1..text.len() - 1]);
+            }
+        }
         Some(b'-' | b'0'..=b'9') if is_behind => found(text),
         _ => {}
     }
@@ -447,6 +496,24 @@ mod tests {
         {
             assert_eq!(secrets.url(plain), plain);
         }
+    }
+
+    #[test]
+    fn secrets_are_found_in_what_values_hold() {
+        let mut secrets = Secrets::new(true);
+        let redirect = "/api?redirect=http%3A%2F%2Fu%3Apw%40host%2F&b=1";
+        assert_eq!(secrets.url(redirect), "/api?redirect={{secret_1}}&b=1");
+        assert_eq!(secrets.header("Origin", "http://u:pw@host"), "{{secret_2}}");
+        assert_eq!(secrets.header("Link", "<http://x/?token=t>"), "<http://x/?token={{secret_3}}");
+        assert_eq!(secrets.body("", "data={\"password\":\"p\"}&b=1"), "data={{secret_4}}&b=1");
+        assert_eq!(secrets.url("/x?f=%7B%22token%22%3A%22t%22%7D"), "/x?f={{secret_5}}");
+        let inner = "{\"variables\":\"{\\\"password\\\":\\\"p\\\"}\",\"n\":\"{}\"}";
+        assert_eq!(secrets.body("", inner), "{\"variables\":\"{{secret_6}}\",\"n\":\"{}\"}");
+        let pairs = "[{\"name\":\"password\",\"value\":\"p\"},{\"name\":\"n\",\"value\":\"v\"}]";
+        let masked = pairs.replace("\"p\"", "\"{{secret_7}}\"");
+        assert_eq!(secrets.body("", pairs), masked);
+        let body = "{\"privateKey\":\"k\",\"url\":\"http://u@h/\"}";
+        assert_eq!(secrets.body("", body), body.replace("\"k\"", "\"{{secret_8}}\""));
     }
 
     #[test]

@@ -367,6 +367,7 @@ fn every_check_can_fail_and_pass() {
         ("title = 'hi'", body, false),
         ("title = 'hi'\nignore_case = true", body, true),
         ("title = 'Hi'", "no title", false),
+        ("title = 'A & B\u{e4}'", "<title>A &amp; B&auml;</title>", true),
         ("json = { '$.n' = 2, '$.s' = 'xA', '$.b' = true, '$.l[0]' = 1 }", json, true),
         ("json = { '$.n' = 3 }", json, false),
         ("json = { '$.s' = 'x' }", json, false),

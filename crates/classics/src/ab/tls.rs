@@ -45,10 +45,16 @@ const SUITES: [&str; 6] = [
 pub fn suites(list: &str) -> (Vec<String>, Vec<&str>) {
     let (mut found, mut others) = (Vec::<&str>::new(), Vec::new());
     for word in list.split([':', ',', ' ']).filter(|word| !word.is_empty()) {
+        // A level of security is no cipher.
+        let word = word.split('@').next().unwrap_or_default();
         if let Some(out) = word.strip_prefix(['!', '-']) {
             found.retain(|suite| !is_in(suite, out));
-        } else if !word.starts_with(['+', '@']) {
-            // An order or a level of security is no cipher.
+        } else if let Some(last) = word.strip_prefix('+') {
+            // The order is what the client would like best first.
+            let (behind, before): (Vec<_>, Vec<_>) =
+                found.into_iter().partition(|suite| is_in(suite, last));
+            found = before.into_iter().chain(behind).collect();
+        } else if !word.is_empty() {
             let named = SUITES.into_iter().filter(|suite| is_in(suite, word));
             let named: Vec<&str> = named.filter(|suite| !found.contains(suite)).collect();
             if named.is_empty() && !SUITES.iter().any(|suite| is_in(suite, word)) {
@@ -193,9 +199,13 @@ mod tests {
     #[test]
     fn sets_of_openssl_are_sets() {
         let all = SUITES.map(str::to_owned).to_vec();
-        for list in ["ALL", "DEFAULT:@SECLEVEL=0", "HIGH:!aNULL:+RSA", "HIGH:ALL"] {
+        for list in ["ALL", "DEFAULT:@SECLEVEL=0", "DEFAULT@SECLEVEL=0", "HIGH:!aNULL:+RSA"] {
             assert_eq!(suites(list), (all.clone(), Vec::new()), "{list}");
         }
+        let last_first = suites("ALL:+ECDSA").0;
+        assert!(last_first[0].contains("_RSA_") && last_first[5].contains("_ECDSA_"));
+        let two = ["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES256-GCM-SHA384"];
+        assert!(suites(&two.join(":")).0[0].contains("_128_"), "as they are written");
         let rsa = "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256";
         assert_eq!(suites("ALL:!AESGCM:-ECDSA"), (vec![rsa.to_owned()], Vec::new()));
         let (found, others) = suites("ECDHE+AESGCM+AES128:MEDIUM");

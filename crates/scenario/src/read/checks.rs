@@ -2,7 +2,7 @@
 
 use super::Compiler;
 use crate::{
-    check::{Check, Json, Kind, Needle},
+    check::{Check, Json, Kind, Needle, TITLE},
     error::Error,
     head,
     json_path::JsonPath,
@@ -102,7 +102,7 @@ impl<'s> Compiler<'s> {
 
     fn title_check(&mut self, value: &Value<'s>, ignore_case: bool) -> Result<Vec<Check>, Error> {
         let title = value.text()?;
-        let regex = self.regex(value, r"(?is-u)<title(?:\s[^>]*)?>(.*?)</title", false)?;
+        let regex = self.regex(value, TITLE, false)?;
         let text = self.template(value, &title)?;
         let kind = Kind::Title { regex, text, ignore_case };
         Ok(vec![Check { name: format!("title {title:?}"), kind }])

@@ -52,7 +52,13 @@ impl<'s> Compiler<'s> {
             weights.push(sum);
             let steps = table.need("step")?;
             table.finish()?;
-            flows.push(self.flow(name, &steps, defaults)?);
+            let first = self.steps.len();
+            flows.push(self.flow(name.clone(), &steps, defaults)?);
+            // Two ways may ask for the same page, and reports list the steps of all.
+            let is_one_of_several = flows.len() > 1 || list.tables()?.len() > 1;
+            for step in self.steps[first..].iter_mut().filter(|_| is_one_of_several) {
+                step.name = format!("{name}: {}", step.name);
+            }
         }
         if sum == 0 {
             return Err(list.error("all weights are 0; nothing would be done"));

@@ -91,7 +91,7 @@ fn everything_at_once_is_read() {
     let origins: Vec<_> = scenario.origins().iter().map(|o| (&*o.authority, o.port)).collect();
     assert_eq!(origins, [("shop.example:8080", 8080), ("other.example", 443)]);
     let names: Vec<_> = scenario.steps().iter().map(|step| &*step.name).collect();
-    assert_eq!(names, ["GET /", "login", "POST /{{id}}", "GET /x"]);
+    assert_eq!(names, ["buyer: GET /", "buyer: login", "buyer: POST /{{id}}", "looker: GET /x"]);
     let of_first: Vec<_> = scenario.checks().iter().filter(|check| check.step == 0).collect();
     assert_eq!(of_first.len(), 16, "{of_first:?}");
     assert!(of_first.iter().any(|check| check.name == "no text \"Error\""));

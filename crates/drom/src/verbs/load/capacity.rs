@@ -116,7 +116,8 @@ impl Capacity {
         let found = find(&asked, interrupt::watch(), &mut |attempt, outcome| {
             let row = row(plan, attempt, outcome);
             if is_shown {
-                say::line(text::progress(&row, rows.len() + 1, asked.conditions));
+                let width = super::super::report::style().width;
+                say::line(text::progress(&row, rows.len() + 1, asked.conditions, width));
             }
             rows.push(row);
         })?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use drom_load::{Address, Cause, ErrorKind, OpenTally, Outcome, Pace, Plan, Stop, client_limited};
 
+use super::super::classic;
 use super::{
     kernel, steps,
     text::{count, number_of, time_us},
@@ -408,7 +409,13 @@ fn errors(outcome: &Outcome) -> Found {
             format!("{} failed checks", number_of(refused, "answer"))
         }
         (0, _, _) => format!("{} with a status of 400 or more", number_of(refused, "answer")),
-        (_, _, None) => format!("{failed} ended without a complete, good answer"),
+        (_, _, None) => match outcome.first_os_error.map(std::io::Error::from_raw_os_error) {
+            None => format!("{failed} ended without a complete, good answer"),
+            Some(error) => {
+                let why = classic::said(&error).to_lowercase();
+                format!("{failed} ended without a complete, good answer; the first: {why}")
+            }
+        },
         (_, _, Some(fault)) => format!("{failed} failed; the first fault: {fault}"),
     };
     match outcome.unwritten() {

@@ -2,7 +2,7 @@
 //!
 //! Pure but for `Paint::for_stdout`. Definitions of the figures are in docs/load.md.
 
-use std::io::IsTerminal;
+use std::{io::IsTerminal, iter};
 
 use drom_load::{Arrivals, Latency, OpenTally, Outcome, Pace, Plan, Scene, Version};
 
@@ -128,7 +128,6 @@ fn checks(checks: &[Check], paint: Paint, width: Option<usize>) -> Vec<String> {
 
 const TITLE_WIDTH: usize = 12;
 const FIGURE_COLUMNS: usize = 10;
-const NARROW: usize = 75;
 /// Where there is no terminal.
 const PIPE_WIDTH: usize = 100;
 const CHECK_WIDTH: usize = 12;
@@ -361,7 +360,7 @@ fn scene(plan: &Plan, outcome: &Outcome, paint: Paint, width: Option<usize>) -> 
     let mut lines = figure(paint, "Rounds", &steps::rounds(outcome, tally), width);
     lines.push(row(paint, "", &paint.dim(&step(&steps::COLUMNS.map(str::to_owned), width)[0])));
     for (at, told) in steps::rows(scene, tally).iter().enumerate() {
-        let titles = [if at == 0 { "Steps" } else { "" }, ""];
+        let titles = iter::once(if at == 0 { "Steps" } else { "" }).chain(iter::repeat(""));
         let told = step(told, width);
         lines.extend(told.iter().zip(titles).map(|(line, title)| row(paint, title, line)));
     }
@@ -390,14 +389,21 @@ fn scene(plan: &Plan, outcome: &Outcome, paint: Paint, width: Option<usize>) -> 
     lines
 }
 
-/// A line of the table of steps; on a narrow terminal without the maximum, and with the name below.
+/// A line of the table of steps; where there is no room for its name that stands below, and on a
+/// narrow terminal the maximum is left out.
 fn step(columns: &[String; 6], width: Option<usize>) -> Vec<String> {
     let [figures @ .., name] = columns;
-    let written = figures.iter().map(|figure| format!("{figure:>10}"));
-    match width.filter(|width| *width < NARROW) {
-        None => vec![written.collect::<String>() + "  " + name],
-        Some(_) => vec![written.take(figures.len() - 1).collect(), format!("  {name}")],
-    }
+    let written = figures.iter().map(|figure| format!("{figure:>FIGURE_COLUMNS$}"));
+    let taken = TITLE_WIDTH + FIGURE_COLUMNS * figures.len() + 2;
+    let Some(width) = width.filter(|width| taken + name.chars().count() > *width) else {
+        return vec![written.collect::<String>() + "  " + name];
+    };
+    let has_max = TITLE_WIDTH + FIGURE_COLUMNS * figures.len() <= width;
+    let shown = if has_max { figures.len() } else { figures.len() - 1 };
+    let room = width.saturating_sub(TITLE_WIDTH + 2);
+    let names = drom_report::broken(name, room, room);
+    let names = names.iter().map(|name| format!("  {name}"));
+    [written.take(shown).collect()].into_iter().chain(names).collect()
 }
 
 /// The times of requests, a line each: what is waited for first, then its parts. A narrow terminal

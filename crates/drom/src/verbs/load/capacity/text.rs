@@ -42,15 +42,26 @@ pub fn render(told: &Told<'_>, paint: Paint, width: Option<usize>) -> String {
 }
 
 /// Of a try that just ended.
-pub fn progress(row: &Row, number: usize, conditions: &[Threshold]) -> String {
+pub fn progress(
+    row: &Row,
+    number: usize,
+    conditions: &[Threshold],
+    width: Option<usize>,
+) -> String {
     let plain = Paint::none();
-    let (line, why) = (line(row, plain), why(row, conditions).join(", "));
-    format!("try {number:<3}{line}  {why}").trim_end().to_owned()
+    let begin = format!("try {number:<3}");
+    let width = width.map(|width| width.saturating_sub(begin.len()));
+    let lines = with_reasons(&line(row, plain), &why(row, conditions).join(", "), width);
+    let below = lines[1..].iter().map(|more| format!("\n{:1$}{more}", "", begin.len()));
+    format!("{begin}{}{}", lines[0], below.collect::<String>())
 }
 
 /// Beside the figures where there is room, else below them.
 fn with_reasons(line: &str, reasons: &str, width: Option<usize>) -> Vec<String> {
     let room = width.unwrap_or(usize::MAX);
+    if reasons.is_empty() {
+        return vec![line.trim_end().to_owned()];
+    }
     if LINE_WIDTH + 2 + reasons.chars().count() <= room {
         return vec![format!("{line}  {reasons}")];
     }
