@@ -6,6 +6,10 @@ mod loading;
 use std::{
     io::{Read, Write},
     net::TcpListener,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     thread,
     time::Duration,
 };
@@ -186,4 +190,37 @@ fn nonsense_is_refused_with_words() {
         assert_eq!(output.status.code(), Some(2), "{flags:?}: {said}");
         assert!(said.contains(words), "{flags:?}: {said}");
     }
+}
+
+/// Closes a connection that says nothing for five milliseconds, and counts those it took.
+fn impatient() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    let taken = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&taken);
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            count.fetch_add(1, Relaxed);
+            thread::spawn(move || {
+                let _ = stream.set_read_timeout(Some(Duration::from_millis(5)));
+                let mut request = [0; 1_024];
+                while stream.read(&mut request).is_ok_and(|got| got > 0) {
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+                }
+            });
+        }
+    });
+    (url, taken)
+}
+
+/// It made hundreds of them a second for nobody; and that they are closed is no want of them.
+#[test]
+fn a_server_that_closes_idle_connections_is_asked_on_new_ones_when_there_is_something_to_ask() {
+    let (url, taken) = impatient();
+    let output = drom(&[&url, "-c", "20", "--rate", "40", "-d", "1500ms", "--json"]);
+    let found = document(&output);
+    assert_eq!(found["requests"]["ok"], 60, "{found}");
+    let taken = taken.load(Relaxed);
+    assert!(taken <= 20 + 3 * 60, "{taken} connections for 60 requests");
+    assert_eq!(found["client"]["cause"], Value::Null, "{found}");
 }
