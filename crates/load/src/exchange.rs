@@ -21,6 +21,8 @@ pub struct Exchange {
     pub sent_ns: u64,
     /// When the first bytes of its answer were read; 0 before.
     pub first_byte_ns: u64,
+    /// Of an answer in several reads: how long parts of it lay before the client took them.
+    pub lay_ns: u64,
     /// Of the answer so far: all bytes, and those of its body without the transfer coding.
     pub wire_bytes: u64,
     pub body_bytes: u64,
@@ -51,6 +53,7 @@ impl Exchange {
             written_ns: now_ns,
             sent_ns: now_ns,
             first_byte_ns: 0,
+            lay_ns: 0,
             wire_bytes: 0,
             body_bytes: 0,
             body_hash: 0,

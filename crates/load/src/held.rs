@@ -165,6 +165,15 @@ pub struct Lay {
 }
 
 impl Lay {
+    /// How long the first bytes of this report had lain when the wait returned: a millisecond and
+    /// more, or nothing. A server whose window is full waits for them to be taken.
+    #[inline]
+    pub fn first_lay_ns(&self) -> u64 {
+        let since_ns = self.arrived_ns.unwrap_or(self.wake_ns).max(self.before_ns);
+        let lay_ns = self.wake_ns.saturating_sub(since_ns);
+        if lay_ns < LATE_NS { 0 } else { lay_ns }
+    }
+
     /// A wait has returned, at `wake_ns`.
     #[inline]
     pub fn begin(&mut self, is_wanted: bool, wake_ns: u64, before_ns: u64) {

@@ -384,7 +384,8 @@ impl<'a, W: World> Lane<'a, W> {
             }
         };
         let is_of_one_read = exchange.first_byte_ns == self.now_ns;
-        let kept_ns = self.lay.kept_ns(self.now_ns, is_of_one_read);
+        let lay_ns = exchange.lay_ns + self.lay.first_lay_ns();
+        let kept_ns = self.lay.kept_ns(self.now_ns, is_of_one_read).max(lay_ns);
         // A throttled client leaves them lying because it is told to.
         if kept_ns > 0 && self.plan.throttle.is_none() {
             self.tally.kept(latency_ns, kept_ns);
@@ -405,6 +406,17 @@ impl<'a, W: World> Lane<'a, W> {
             self.write_request(connection);
         }
         kept
+    }
+
+    /// What has come of an answer that is not whole yet may have lain there.
+    #[inline]
+    pub fn note_lay(&self, connection: &mut Connection<W::Stream>) {
+        if !self.lay.is_wanted {
+            return;
+        }
+        let lay_ns = self.lay.first_lay_ns();
+        let begun = connection.flights.iter_mut().filter(|exchange| exchange.first_byte_ns > 0);
+        begun.for_each(|exchange| exchange.lay_ns += lay_ns);
     }
 
     #[inline]

@@ -213,6 +213,11 @@ pub struct Outcome {
     pub records: Vec<crate::exchange::Record>,
 }
 
+/// A connection that was given so many requests in the mean and answered none, where the others
+/// answered so many, is not served.
+const MUTE_REQUESTS: f64 = 1.25;
+const MUTE_ANSWERS: f64 = 3.0;
+
 impl Outcome {
     /// Complete answers, whatever their status.
     #[must_use]
@@ -228,6 +233,18 @@ impl Outcome {
         latency.take_out(&self.kept);
         latency.merge(&self.unkept);
         latency
+    }
+
+    /// Connections without an answer, where all had requests and those that were served had several
+    /// answers: a server that is slow gives each its turn.
+    #[must_use]
+    pub fn mute_connections(&self) -> usize {
+        let all = &self.answers_per_connection;
+        let mute = all.iter().filter(|answers| **answers == 0).count();
+        let served = all.len() - mute;
+        let had_turns = self.begun() as f64 >= MUTE_REQUESTS * all.len() as f64;
+        let others_had = self.answers() as f64 >= MUTE_ANSWERS * served as f64;
+        if served > 0 && had_turns && others_had { mute } else { 0 }
     }
 
     /// What a client waits for an answer: the latency, with the connect where each request has one.
@@ -324,6 +341,21 @@ fn ratio(part: f64, whole: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_connection_that_is_never_served_is_told_from_one_that_waits_for_its_turn() {
+        let of = |answers: &[u64], sent| Outcome {
+            sent,
+            status: [(200, answers.iter().sum())].into(),
+            answers_per_connection: answers.to_vec(),
+            ..Outcome::default()
+        };
+        assert_eq!(of(&[9, 8, 0, 0, 0], 20).mute_connections(), 3);
+        assert_eq!(of(&[9, 8, 0, 0, 0], 5).mute_connections(), 0, "not all had a request");
+        assert_eq!(of(&[1, 2, 1, 0, 0], 20).mute_connections(), 0, "a slow server");
+        assert_eq!(of(&[4, 4, 5], 20).mute_connections(), 0);
+        assert_eq!(of(&[0, 0], 20).mute_connections(), 0, "nobody was served");
+    }
 
     #[test]
     fn fairness_is_jains_index() {

@@ -346,6 +346,7 @@ impl<W: World> Worker<'_, W> {
             let ready = self.lane.world.report(at);
             let connection = &mut self.connections[ready.token as usize];
             self.lane.ready(connection, ready, buffer);
+            self.lane.note_lay(connection);
             self.ledger.dealt_with(self.lane.now_ns, &mut self.lane.lay);
             if self.is_past_deadline() {
                 break;

@@ -3,7 +3,7 @@
 //!
 //! Not changed: bodies. A page that names its server in full leads the browser away from here.
 
-use std::io::Write as _;
+use std::{io::Write as _, net::IpAddr};
 
 use drom_load::{
     Target,
@@ -71,7 +71,12 @@ impl Place {
             Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
             _ => (authority, None),
         };
-        let is_same = host.eq_ignore_ascii_case(&self.host) || host == format!("[{}]", self.host);
+        let address = |text: &str| text.trim_matches(['[', ']']).parse::<IpAddr>().ok();
+        let is_same = match (address(host), address(&self.host)) {
+            (Some(named), Some(own)) => named == own,
+            (None, Some(own)) => host.eq_ignore_ascii_case("localhost") && own.is_loopback(),
+            _ => host.eq_ignore_ascii_case(&self.host),
+        };
         let own_port = port.unwrap_or(if self.secure { 443 } else { 80 });
         port == Some(here) || is_same && own_port == self.port
     }

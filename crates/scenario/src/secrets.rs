@@ -28,39 +28,57 @@ pub struct Secrets {
     known: BTreeMap<String, String>,
 }
 
-/// Parts of names of headers, parameters and JSON keys whose value is a secret.
-const NAMES: [&str; 25] = [
+/// Words in names of headers, parameters and JSON keys whose value is a secret.
+const WORDS: [&str; 20] = [
     "auth",
-    "token",
-    "secret",
-    "password",
-    "passwd",
-    "passphrase",
+    "authorization",
+    "bearer",
+    "cookie",
+    "cookies",
+    "credential",
+    "credentials",
+    "csrf",
+    "jwt",
+    "mfa",
+    "otp",
+    "pass",
+    "passkey",
+    "pin",
+    "pw",
     "pwd",
     "session",
-    "sessid",
-    "apikey",
-    "api_key",
-    "api-key",
-    "access_key",
     "signature",
-    "csrf",
-    "xsrf",
-    "credential",
-    "jwt",
-    "private_key",
+    "ssn",
+    "totp",
+];
+/// Ends of words: `accesstoken`, `csrfmiddlewaretoken`, `PHPSESSID`.
+const ENDS: [&str; 8] =
+    ["token", "secret", "password", "passwd", "passphrase", "sessid", "sessionid", "nonce"];
+/// Anywhere in a name without its signs.
+const PARTS: [&str; 14] = [
+    "apikey",
+    "accesskey",
     "privatekey",
-    "private-key",
+    "secretkey",
+    "licensekey",
     "samlresponse",
     "assertion",
-    "code_verifier",
+    "codeverifier",
+    "verificationcode",
     "cardnumber",
+    "xsrf",
+    "csrf",
+    "credential",
+    "password[",
 ];
-/// Names that are short enough to be part of harmless ones.
-const WHOLE_NAMES: [&str; 16] = [
-    "sid", "key", "sig", "pass", "pin", "code", "otp", "cvv", "cvc", "ssn", "cookie", "cookies",
-    "pw", "new-pass", "pin_code", "old-pass",
+/// A name that ends so is of something about the secret: `max_tokens` is none either.
+const ABOUT: [&str; 16] = [
+    "count", "length", "type", "method", "hint", "provider", "date", "expires", "expiry", "url",
+    "id_", "list", "size", "limit", "timeout", "strength",
 ];
+/// Names that are short enough to be words of harmless ones.
+const WHOLE_NAMES: [&str; 9] =
+    ["sid", "key", "sig", "code", "cvv", "cvc", "tokens", "secrets", "passwords"];
 
 impl Secrets {
     pub fn new(is_on: bool) -> Self {
@@ -174,8 +192,34 @@ fn literal(text: &str) -> String {
 }
 
 fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    NAMES.iter().any(|part| name.contains(part)) || WHOLE_NAMES.contains(&&*name)
+    let words = words(name);
+    let is_about = words.len() > 1 && words.last().is_some_and(|last| ABOUT.contains(&&**last));
+    let is_one = |word: &String| {
+        let word = word.trim_end_matches(|c: char| c.is_ascii_digit());
+        WORDS.contains(&word) || ENDS.iter().any(|end| word.ends_with(end))
+    };
+    let whole = words.concat();
+    let has_part = PARTS.iter().any(|part| whole.contains(part));
+    let is_whole = words.len() == 1 && WHOLE_NAMES.contains(&&*whole);
+    !is_about && (words.iter().any(is_one) || has_part || is_whole)
+}
+
+/// `user[newPassword]` is `user`, `new`, `password`; `PHPSESSID` is one word.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_lower = false;
+    for c in name.chars() {
+        let begins = c.is_uppercase() && was_lower;
+        was_lower = c.is_lowercase();
+        if begins || !c.is_alphanumeric() {
+            words.push(String::new());
+        }
+        if let Some(last) = words.last_mut().filter(|_| c.is_alphanumeric()) {
+            last.extend(c.to_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 /// Where secrets stand in a URL, in their order.
@@ -215,8 +259,7 @@ fn of_pairs(text: &[u8], part: Range<usize>, between: &[u8]) -> Vec<Range<usize>
         start = to + 1;
         let name = memchr::memchr(b'=', pair)?;
         let (name, value) = (&pair[..name], &pair[name + 1..]);
-        let holds_one = is_url_with_one(value) || has_password(value) || is_json_with_one(value);
-        let is_meant = names_one(name) && !value.is_empty() || holds_one;
+        let is_meant = names_one(name) && !value.is_empty() || holds_one(value);
         is_meant.then_some(to - value.len()..to)
     };
     text[part].split(|byte| between.contains(byte)).filter_map(pair).collect()
@@ -231,24 +274,30 @@ fn has_password(text: &[u8]) -> bool {
 }
 
 /// A value that is a URL itself (`next=%2Fa%3Ftoken%3Dt`), or JSON, with a secret in it.
-fn is_url_with_one(value: &[u8]) -> bool {
+fn holds_one(value: &[u8]) -> bool {
     let mut text = Cow::Borrowed(value);
-    for _ in 0..URLS_IN_URLS {
+    for depth in 0..=URLS_IN_URLS {
+        let is_url = depth > 0
+            || text.starts_with(b"/")
+            || memchr::memchr(b'?', &text).is_some()
+            || memchr::memmem::find(&text, b"://").is_some();
+        if has_password(&text) || is_json_with_one(&text) || is_url && has_named(&text) {
+            return true;
+        }
         if memchr::memchr(b'%', &text).is_none() {
             return false;
         }
         text = Cow::Owned(decoded(&text).into_bytes());
-        if has_password(&text)
-            || of_json(&String::from_utf8_lossy(&text)).is_some_and(|f| !f.is_empty())
-        {
-            return true;
-        }
-        let mut pairs = text.split(|byte| b"?&;/".contains(byte));
-        if pairs.any(|pair| memchr::memchr(b'=', pair).is_some_and(|at| names_one(&pair[..at]))) {
-            return true;
-        }
     }
     false
+}
+
+fn has_named(text: &[u8]) -> bool {
+    let mut pairs = text.split(|byte| b"?&;/".contains(byte));
+    pairs.any(|pair| {
+        let at = memchr::memchr(b'=', pair);
+        at.is_some_and(|at| at + 1 < pair.len() && names_one(&pair[..at]))
+    })
 }
 
 fn is_json_with_one(value: &[u8]) -> bool {
@@ -326,12 +375,13 @@ fn collect<'j>(
             let fields = serde_json::from_str::<Fields<'_>>(text).map_or_else(|_| vec![], |f| f.0);
             let names_one = fields.iter().any(|(key, value)| {
                 let name = || serde_json::from_str::<String>(value.get()).unwrap_or_default();
-                matches!(&**key, "name" | "key" | "id") && is_secret(&name())
+                matches!(&**key, "name" | "key") && is_secret(&name())
             });
+            let has_value = fields.iter().any(|(key, _)| key == "value");
             for (key, value) in fields {
-                let is_value = names_one && key == "value";
+                let is_value = names_one && matches!(&*key, "value" | "values");
                 // What names another is no secret itself.
-                let is_named = is_secret(&key) && !(names_one && key == "key");
+                let is_named = is_secret(&key) && !(has_value && key == "key");
                 collect(value, (is_behind || is_value || is_named, levels), found);
             }
         }
@@ -340,10 +390,10 @@ fn collect<'j>(
             items.into_iter().for_each(|item| collect(item, (is_behind, levels), found));
         }
         Some(b'"') if is_behind && text.len() > 2 => found(&text[1..text.len() - 1]),
-        // JSON in a text: all of it, for there is no place for a variable in its quotes.
+        // JSON or a URL in a text: all of it, for there is no place for a variable in its quotes.
         Some(b'"') => {
             let inner = serde_json::from_str::<String>(text).unwrap_or_default();
-            if is_json_with_one(inner.trim_start().as_bytes()) {
+            if holds_one(inner.trim_start().as_bytes()) {
                 found(&text[1..text.len() - 1]);
             }
         }
@@ -463,7 +513,7 @@ mod tests {
                       ?page=1;sid={{secret_1}}&pass%77ord={{secret_2}}";
         assert_eq!(secrets.url(url.split('#').next().unwrap()), masked);
         assert_eq!(secrets.url("/a;jsessionid=A1"), "/a;jsessionid={{secret_1}}");
-        assert_eq!(secrets.url("/pass%zzword=x%7"), "/pass%zzword=x%7");
+        assert_eq!(secrets.url("/pas%zzword=x%7"), "/pas%zzword=x%7");
         let lines = "{\"a\":1,\"pin\":7}\n{\"pin\":8}\n";
         let masked = "{\"a\":1,\"pin\":{{secret_3}}}\n{\"pin\":{{secret_4}}}\n";
         assert_eq!(secrets.body("application/x-ndjson", lines), masked);
@@ -499,6 +549,68 @@ mod tests {
     }
 
     #[test]
+    fn what_only_sounds_like_a_secret_is_none() {
+        for name in [
+            "author",
+            "authors",
+            "author_id",
+            "authentic",
+            "token_count",
+            "max_tokens",
+            "prompt_tokens",
+            "tokenizer",
+            "session_count",
+            "sessions",
+            "session_length",
+            "secretary",
+            "designature",
+            "passwordless",
+            "password_hint",
+            "authType",
+            "auth_method",
+            "X-Author",
+            "reset_password_url",
+            "keyboard",
+            "passenger",
+            "pins",
+            "coder",
+            "monkey",
+        ] {
+            assert!(!is_secret(name), "{name}");
+        }
+        for name in [
+            "auth",
+            "X-Auth-Token",
+            "Authorization",
+            "access_token",
+            "csrfmiddlewaretoken",
+            "PHPSESSID",
+            "jsessionid",
+            "user[newPassword]",
+            "password2",
+            "apiKey",
+            "x-api-key",
+            "client_secret",
+            "session",
+            "session_id",
+            "JWT",
+            "code_verifier",
+            "SAMLResponse",
+            "new-pass",
+            "totp",
+            "sid",
+            "X-CSRF-Token",
+            "xsrf",
+            "signature",
+            "cardNumber",
+            "private_key",
+            "pin_code",
+        ] {
+            assert!(is_secret(name), "{name}");
+        }
+    }
+
+    #[test]
     fn secrets_are_found_in_what_values_hold() {
         let mut secrets = Secrets::new(true);
         let redirect = "/api?redirect=http%3A%2F%2Fu%3Apw%40host%2F&b=1";
@@ -512,8 +624,18 @@ mod tests {
         let pairs = "[{\"name\":\"password\",\"value\":\"p\"},{\"name\":\"n\",\"value\":\"v\"}]";
         let masked = pairs.replace("\"p\"", "\"{{secret_7}}\"");
         assert_eq!(secrets.body("", pairs), masked);
+        for text in
+            ["https://h/cb?token=S", "/cb?token=S", "https://h/x;jsessionid=S", "//u:S@h/ ://u:S@h"]
+        {
+            let body = format!("{{\"next\":\"{text}\",\"n\":1}}");
+            let masked = secrets.body("", &body);
+            assert!(!masked.contains('S') && masked.ends_with(",\"n\":1}"), "{masked}");
+            assert!(!secrets.body("", &format!("a=1&next={text}")).contains('S'), "{text}");
+        }
+        let plain = "{\"key\":\"color\",\"value\":\"red\",\"max_tokens\":9}";
+        assert_eq!(secrets.body("", plain), plain);
         let body = "{\"privateKey\":\"k\",\"url\":\"http://u@h/\"}";
-        assert_eq!(secrets.body("", body), body.replace("\"k\"", "\"{{secret_8}}\""));
+        assert_eq!(secrets.body("", body), body.replace("\"k\"", "\"{{secret_12}}\""));
     }
 
     #[test]

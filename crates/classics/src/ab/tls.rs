@@ -29,33 +29,36 @@ pub fn version(word: &str) -> Result<Option<TlsVersion>, &str> {
     }
 }
 
-/// Those of TLS 1.2 that the engine speaks.
+/// Those of TLS 1.2 that the engine speaks, in the order of OpenSSL's sets.
 const SUITES: [&str; 6] = [
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
     "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
 ];
 
 /// What `-Z` names of those, by name or by OpenSSL's sets (`HIGH:!aNULL`, `ECDHE+AESGCM`), and the
 /// words that name none of them: older ciphers. TLS 1.3 has its own, for which `-Z` never spoke.
 #[must_use]
 pub fn suites(list: &str) -> (Vec<String>, Vec<&str>) {
-    let (mut found, mut others) = (Vec::<&str>::new(), Vec::new());
+    let (mut found, mut others, mut never) = (Vec::<&str>::new(), Vec::new(), Vec::new());
     for word in list.split([':', ',', ' ']).filter(|word| !word.is_empty()) {
         // A level of security is no cipher.
         let word = word.split('@').next().unwrap_or_default();
         if let Some(out) = word.strip_prefix(['!', '-']) {
             found.retain(|suite| !is_in(suite, out));
+            // What is behind it does not bring those back.
+            never.extend(word.strip_prefix('!'));
         } else if let Some(last) = word.strip_prefix('+') {
             // The order is what the client would like best first.
             let (behind, before): (Vec<_>, Vec<_>) =
                 found.into_iter().partition(|suite| is_in(suite, last));
             found = before.into_iter().chain(behind).collect();
         } else if !word.is_empty() {
-            let named = SUITES.into_iter().filter(|suite| is_in(suite, word));
+            let may_be = |suite: &&str| !never.iter().any(|out| is_in(suite, out));
+            let named = SUITES.into_iter().filter(|suite| is_in(suite, word)).filter(may_be);
             let named: Vec<&str> = named.filter(|suite| !found.contains(suite)).collect();
             if named.is_empty() && !SUITES.iter().any(|suite| is_in(suite, word)) {
                 others.push(word);
@@ -199,9 +202,12 @@ mod tests {
     #[test]
     fn sets_of_openssl_are_sets() {
         let all = SUITES.map(str::to_owned).to_vec();
-        for list in ["ALL", "DEFAULT:@SECLEVEL=0", "DEFAULT@SECLEVEL=0", "HIGH:!aNULL:+RSA"] {
+        for list in ["ALL", "DEFAULT:@SECLEVEL=0", "DEFAULT@SECLEVEL=0", "HIGH:!aNULL:+AES128"] {
             assert_eq!(suites(list), (all.clone(), Vec::new()), "{list}");
         }
+        assert!(suites("!AES256:ALL").0.iter().all(|suite| !suite.contains("_256_GCM_")));
+        assert!(suites("!AES256:ALL").0[0].contains("CHACHA20"));
+        assert_eq!(suites("!AESGCM:!CHACHA20:DEFAULT").0.len(), 0);
         let last_first = suites("ALL:+ECDSA").0;
         assert!(last_first[0].contains("_RSA_") && last_first[5].contains("_ECDSA_"));
         let two = ["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES256-GCM-SHA384"];

@@ -25,8 +25,6 @@ const DRAINED_FEW: f64 = 2.0;
 const DRAINED_SCATTER: f64 = 1.5;
 /// Tries are many: one in fifty may fail for a queue that only comes and goes.
 pub(super) const GROWTH_CHANCE: f64 = 0.02;
-/// A connection without an answer, where so many came to each in the mean, is not served.
-const MUTE_ANSWERS: f64 = 3.0;
 /// A generator that was late, and makes so much of the latency, was the reason for it.
 const LAG_SHARE: f64 = 0.3;
 /// So many requests found no connection free, and the server needed little more time for one than
@@ -78,7 +76,7 @@ pub fn judge(outcome: &Outcome, conditions: &[Threshold], quickest: Option<Durat
     } else {
         Ended::Failed
     };
-    let mute = mute(outcome);
+    let mute = outcome.mute_connections();
     Seen { ended, judged, unsent_share, behind_share, mute, fails, growth, service_p50 }
 }
 
@@ -114,12 +112,6 @@ fn behind_share(outcome: &Outcome) -> Option<f64> {
 pub(super) fn is_behind(drained: f64, answers: f64, under_way: f64) -> bool {
     let usual = under_way + DRAINED_SCATTER * (2.0 * under_way).sqrt();
     drained > usual + DRAINED_SHARE_MAX * answers + DRAINED_FEW
-}
-
-fn mute(outcome: &Outcome) -> usize {
-    let answers = &outcome.answers_per_connection;
-    let others_had = outcome.answers() as f64 >= MUTE_ANSWERS * answers.len() as f64;
-    if others_had { answers.iter().filter(|answers| **answers == 0).count() } else { 0 }
 }
 
 fn service_p50(outcome: &Outcome) -> Option<Duration> {

@@ -34,6 +34,8 @@ const UNSENT_SHARE: f64 = 0.5;
 const GROWTH_CHANCE: f64 = 0.001;
 const NO_WORD: &str = "they were connected, but TLS or HTTP/2 did not come about on them: see the \
                        errors above, and whether the port is one for it";
+const NOT_SERVED: &str = "the server takes connections that it does not serve: look at its limits \
+                          (workers, clients), or ask for fewer (-c)";
 const FEWER_STREAMS: &str = "the server allows no more at once (SETTINGS_MAX_CONCURRENT_STREAMS): \
                             raise that, or spread the requests over more connections (-c)";
 const MORE_ROWS: &str = "give it more rows, or leave out `once`";
@@ -121,7 +123,7 @@ pub const CHECKS: &[Entry] = &[
         doc: "every connection that was asked for was there. Beside it: Jain's fairness index of \
               the answers per connection, 1 = even",
         fails: "not every connection was established at least once. That the server allowed fewer \
-                HTTP/2 streams on each is a warning",
+                HTTP/2 streams on each, or did not serve some of them, is a warning",
         otherwise: State::Failed,
         advice: "fewer clients than asked for loaded the server: look at its limits of connections \
                  and its listen backlog, or ask for fewer (-c)",
@@ -452,6 +454,11 @@ fn connections(plan: &Plan, outcome: &Outcome) -> Option<Found> {
     }
     if connected < wanted && outcome.connect.count() >= u64::from(wanted) {
         return Some(Found::Because(evidence, NO_WORD));
+    }
+    let mute = outcome.mute_connections();
+    if connected == wanted && mute > 0 {
+        let words = format!("{evidence}, {mute} without an answer while others had several");
+        return Some(Found::NearBecause(words, NOT_SERVED));
     }
     match outcome.streams_max.filter(|_| connected == wanted) {
         None => Some(Found::good_if(connected == wanted, evidence)),
