@@ -73,6 +73,12 @@ impl OpenTally {
         (begun + self.unsent).saturating_sub(self.carried)
     }
 
+    /// Sent ones that waited for a place: not those whose place was free and had to connect.
+    #[must_use]
+    pub fn waited_for_place(&self) -> u64 {
+        self.queued.saturating_sub(self.connecting)
+    }
+
     /// The generator itself did not keep its schedule.
     #[must_use]
     pub fn is_late(&self) -> bool {

@@ -229,8 +229,7 @@ fn cause(account: &Account, steal_share: Option<f64>) -> Cause {
 /// Most requests waited for a place, and as long as for the server.
 fn queued(outcome: &Outcome, open: &OpenTally) -> Option<Queued> {
     let planned = outcome.begun() + open.unsent;
-    let waited = open.queued.saturating_sub(open.connecting) + open.unsent;
-    let share = waited as f64 / planned.max(1) as f64;
+    let share = (open.waited_for_place() + open.unsent) as f64 / planned.max(1) as f64;
     let service_ns = open.service.mean_ns();
     let is_thinking = is_mostly_thinking(outcome, open);
     let waits_long = outcome.latency.quantile_ns(0.5) >= 2 * open.service.quantile_ns(0.5);

@@ -76,10 +76,7 @@ impl<'s> Conversation<'s> {
     fn exchange(&mut self, request: &Request) -> bool {
         let at_ns = monotonic_ns();
         if let Some(refusal) = self.of_another(request) {
-            self.refuse(&refusal, request.method == "HEAD");
-            let seen = Seen::new(request, refusal.status, monotonic_ns() - at_ns);
-            self.shared.tell(Seen { note: Some(refusal.words), ..seen });
-            return false;
+            return self.turn_away(request, refusal, at_ns);
         }
         let fields = self.shared.upstream.place.request_fields(request);
         let (told, result) = self.relay(request, &fields);
@@ -88,12 +85,8 @@ impl<'s> Conversation<'s> {
             note = Some(match broken {
                 Broken::Client(why) => why.to_owned(),
                 Broken::Server(refusal) => {
-                    let is_head = request.method == "HEAD";
                     if told.answer.status == 0 {
-                        self.refuse(&refusal, is_head);
-                        let seen = Seen::new(request, refusal.status, monotonic_ns() - at_ns);
-                        self.shared.tell(Seen { note: Some(refusal.words), ..seen });
-                        return false;
+                        return self.turn_away(request, refusal, at_ns);
                     }
                     // Its end would be the body's.
                     self.client.broken = !request.modern;
@@ -104,6 +97,14 @@ impl<'s> Conversation<'s> {
         let keep = told.keep_client;
         self.shared.tell(self.seen(request, fields, told, (at_ns, note)));
         keep
+    }
+
+    /// The client hears why, and so does who watches; there is no further request.
+    fn turn_away(&mut self, request: &Request, refusal: Refusal, at_ns: u64) -> bool {
+        self.refuse(&refusal, request.method == "HEAD");
+        let seen = Seen::new(request, refusal.status, monotonic_ns() - at_ns);
+        self.shared.tell(Seen { note: Some(refusal.words), ..seen });
+        false
     }
 
     /// Somebody has made this the proxy of a browser: what is for other servers, and what it shows

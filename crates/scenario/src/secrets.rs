@@ -29,33 +29,38 @@ pub struct Secrets {
 }
 
 /// Words in names of headers, parameters and JSON keys whose value is a secret.
-const WORDS: [&str; 20] = [
-    "auth",
+const WORDS: [&str; 13] = [
     "authorization",
     "bearer",
     "cookie",
     "cookies",
-    "credential",
-    "credentials",
-    "csrf",
-    "jwt",
     "mfa",
     "otp",
     "pass",
     "passkey",
     "pin",
     "pw",
-    "pwd",
-    "session",
     "signature",
     "ssn",
     "totp",
 ];
-/// Ends of words: `accesstoken`, `csrfmiddlewaretoken`, `PHPSESSID`.
-const ENDS: [&str; 8] =
-    ["token", "secret", "password", "passwd", "passphrase", "sessid", "sessionid", "nonce"];
+/// Ends of words: `accesstoken`, `csrfmiddlewaretoken`, `PHPSESSID`, `oauth`.
+const ENDS: [&str; 12] = [
+    "auth",
+    "jwt",
+    "nonce",
+    "passphrase",
+    "passwd",
+    "password",
+    "pwd",
+    "secret",
+    "sessid",
+    "session",
+    "sessionid",
+    "token",
+];
 /// Anywhere in a name without its signs.
-const PARTS: [&str; 14] = [
+const PARTS: [&str; 13] = [
     "apikey",
     "accesskey",
     "privatekey",
@@ -69,12 +74,11 @@ const PARTS: [&str; 14] = [
     "xsrf",
     "csrf",
     "credential",
-    "password[",
 ];
 /// A name that ends so is of something about the secret: `max_tokens` is none either.
-const ABOUT: [&str; 16] = [
+const ABOUT: [&str; 15] = [
     "count", "length", "type", "method", "hint", "provider", "date", "expires", "expiry", "url",
-    "id_", "list", "size", "limit", "timeout", "strength",
+    "list", "size", "limit", "timeout", "strength",
 ];
 /// Names that are short enough to be words of harmless ones.
 const WHOLE_NAMES: [&str; 9] =
@@ -211,10 +215,12 @@ fn words(name: &str) -> Vec<String> {
     for c in name.chars() {
         let begins = c.is_uppercase() && was_lower;
         was_lower = c.is_lowercase();
-        if begins || !c.is_alphanumeric() {
+        // A `%` that is left is no sign between words: it was none of an escape.
+        let is_sign = !c.is_alphanumeric() && c != '%';
+        if begins || is_sign {
             words.push(String::new());
         }
-        if let Some(last) = words.last_mut().filter(|_| c.is_alphanumeric()) {
+        if let Some(last) = words.last_mut().filter(|_| !is_sign) {
             last.extend(c.to_lowercase());
         }
     }
@@ -513,7 +519,7 @@ mod tests {
                       ?page=1;sid={{secret_1}}&pass%77ord={{secret_2}}";
         assert_eq!(secrets.url(url.split('#').next().unwrap()), masked);
         assert_eq!(secrets.url("/a;jsessionid=A1"), "/a;jsessionid={{secret_1}}");
-        assert_eq!(secrets.url("/pas%zzword=x%7"), "/pas%zzword=x%7");
+        assert_eq!(secrets.url("/pass%zzword=x%7"), "/pass%zzword=x%7");
         let lines = "{\"a\":1,\"pin\":7}\n{\"pin\":8}\n";
         let masked = "{\"a\":1,\"pin\":{{secret_3}}}\n{\"pin\":{{secret_4}}}\n";
         assert_eq!(secrets.body("application/x-ndjson", lines), masked);

@@ -137,8 +137,7 @@ fn is_short_of_connections(
     service_p50: Option<Duration>,
     quickest: Option<Duration>,
 ) -> bool {
-    let queued = |open: &OpenTally| open.queued.saturating_sub(open.connecting);
-    let queued = outcome.open.as_ref().map_or(0, queued);
+    let queued = outcome.open.as_ref().map_or(0, OpenTally::waited_for_place);
     let is_quick = service_p50
         .zip(quickest)
         .is_some_and(|(now, quickest)| is_as_quick(outcome, now, quickest));

@@ -43,7 +43,10 @@ impl<'s> Compiler<'s> {
         defaults: &Defaults,
     ) -> Result<(Vec<Flow>, Vec<u64>), Error> {
         let (mut flows, mut weights, mut sum) = (Vec::<Flow>::new(), Vec::new(), 0);
-        for mut table in list.tables()? {
+        let tables = list.tables()?;
+        // Two ways may ask for the same page, and reports list the steps of all.
+        let are_several = tables.len() > 1;
+        for mut table in tables {
             let name = table.need("name")?.text()?;
             if flows.iter().any(|flow| flow.name == name) {
                 return Err(table.error(format!("two scenarios are named {name:?}")));
@@ -54,9 +57,7 @@ impl<'s> Compiler<'s> {
             table.finish()?;
             let first = self.steps.len();
             flows.push(self.flow(name.clone(), &steps, defaults)?);
-            // Two ways may ask for the same page, and reports list the steps of all.
-            let is_one_of_several = flows.len() > 1 || list.tables()?.len() > 1;
-            for step in self.steps[first..].iter_mut().filter(|_| is_one_of_several) {
+            for step in self.steps[first..].iter_mut().filter(|_| are_several) {
                 step.name = format!("{name}: {}", step.name);
             }
         }
