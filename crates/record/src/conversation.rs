@@ -74,6 +74,7 @@ impl<'s> Conversation<'s> {
 
     /// Passes one request on; whether there may be another.
     fn exchange(&mut self, request: &Request) -> bool {
+        let _under_way = self.shared.begin();
         let at_ns = monotonic_ns();
         if let Some(refusal) = self.of_another(request) {
             return self.turn_away(request, refusal, at_ns);

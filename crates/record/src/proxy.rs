@@ -6,7 +6,10 @@ use std::{
     os::fd::AsRawFd,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
         mpsc::{Receiver, Sender, channel},
     },
     thread,
@@ -14,6 +17,7 @@ use std::{
 };
 
 use drom_load::Trust;
+use drom_observe::clock;
 use drom_scenario::Exchange;
 
 use crate::{
@@ -28,6 +32,8 @@ use crate::{
 /// More clients wait in the listen queue.
 const CONNECTIONS_MAX: usize = 256;
 const TICK: Duration = Duration::from_millis(100);
+/// What is under way at the end looks up from waiting more often.
+const END_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -64,6 +70,8 @@ pub struct Shared {
     pub body_bytes_max: usize,
     pub stop: AtomicBool,
     connections: AtomicUsize,
+    /// Requests that have come and are not told yet.
+    under_way: AtomicUsize,
     seen: Sender<Seen>,
 }
 
@@ -87,6 +95,7 @@ impl Proxy {
             body_bytes_max: options.body_bytes_max,
             stop: AtomicBool::new(false),
             connections: AtomicUsize::new(0),
+            under_way: AtomicUsize::new(0),
             seen: sender,
         });
         let of_listener = Arc::clone(&shared);
@@ -107,6 +116,18 @@ impl Proxy {
     pub fn next(&self, within: Duration) -> Option<Seen> {
         self.seen.recv_timeout(within).ok()
     }
+
+    /// Ends it; what was not handed out yet. A client has its answer a moment before that is told,
+    /// and whoever ends the proxy may have waited for that answer. What has none by now gets none.
+    #[must_use]
+    pub fn end(self) -> Vec<Seen> {
+        self.shared.stop.store(true, SeqCst);
+        let until = clock::now() + END_WITHIN;
+        while self.shared.under_way.load(SeqCst) > 0 && clock::now() < until {
+            clock::sleep(Duration::from_millis(1));
+        }
+        self.seen.try_iter().collect()
+    }
 }
 
 impl Drop for Proxy {
@@ -119,6 +140,12 @@ impl Shared {
     pub fn tell(&self, seen: Seen) {
         // Nobody listens any more: the recording is over.
         let _ = self.seen.send(seen);
+    }
+
+    /// A request has come; it is under way as long as this lives.
+    pub fn begin(&self) -> UnderWay<'_> {
+        self.under_way.fetch_add(1, SeqCst);
+        UnderWay(self)
     }
 }
 
@@ -176,11 +203,84 @@ fn converse(socket: TcpStream, shared: &Arc<Shared>) {
         .spawn(move || Conversation::new(&place.0, client).run());
 }
 
+/// One of the requests that are counted, however it ends.
+pub struct UnderWay<'s>(&'s Shared);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, SeqCst);
+    }
+}
+
 /// One of the connections that are counted, however it ends.
 struct Connected(Arc<Shared>);
 
 impl Drop for Connected {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    /// In front of a server that answers this to each connection's first request.
+    fn before(answer: &'static str) -> Proxy {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = format!("http://{}", server.local_addr().unwrap());
+        thread::spawn(move || {
+            let mut held = Vec::new();
+            for mut stream in server.incoming().map_while(Result::ok) {
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(answer.as_bytes());
+                held.push(stream);
+            }
+        });
+        Proxy::start(&Options {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            to,
+            trust: Trust::default(),
+            keep_host: false,
+            body_bytes_max: 1024,
+        })
+        .unwrap()
+    }
+
+    fn ask(proxy: &Proxy) -> TcpStream {
+        let mut client = TcpStream::connect(proxy.address()).unwrap();
+        client.write_all(b"GET /a HTTP/1.1\r\nHost: t\r\n\r\n").unwrap();
+        client
+    }
+
+    #[test]
+    fn what_was_answered_before_the_end_is_told() {
+        for round in 0..200 {
+            let proxy = before("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            let (mut client, mut got) = (ask(&proxy), Vec::new());
+            while !got.ends_with(b"\r\n\r\nok") {
+                let mut buffer = [0; 4096];
+                let length = client.read(&mut buffer).unwrap();
+                got.extend_from_slice(&buffer[..length]);
+            }
+            let seen = proxy.end();
+            assert_eq!(seen.len(), 1, "in round {round}");
+            assert!(seen[0].exchange.is_some() && seen[0].status == 200);
+        }
+    }
+
+    #[test]
+    fn a_server_that_says_nothing_holds_nobody_at_the_end() {
+        let proxy = before("");
+        let _client = ask(&proxy);
+        while proxy.shared.under_way.load(SeqCst) == 0 {
+            clock::sleep(Duration::from_millis(1));
+        }
+        let begin = clock::now();
+        let seen = proxy.end();
+        assert!(clock::now() - begin < END_WITHIN);
+        assert_eq!(seen[0].note.as_deref(), Some("the recording ended"));
     }
 }

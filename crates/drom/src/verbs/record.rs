@@ -176,11 +176,11 @@ fn record(args: &Args, to: &str) -> Result<(), Failure> {
     let address = proxy.address();
     say::line(format!("recording on http://{address} what is sent to {to}; Ctrl-C ends it"));
     listen(args, &proxy, &mut tape, stop);
-    // What was over before the signal is recorded.
-    while let Some(seen) = proxy.next(Duration::ZERO).filter(|_| !is_full(args, &tape)) {
-        see(args, &mut tape, seen);
+    for seen in proxy.end() {
+        if !is_full(args, &tape) {
+            see(args, &mut tape, seen);
+        }
     }
-    drop(proxy);
     let words = tape.finish().map_err(Failure::failed)?;
     say::line(format!("drom record: {words}"));
     Ok(())
