@@ -15,6 +15,8 @@ if cargo clippy --version >/dev/null 2>&1; then
 else
     printf '\n== not checked: lints (rustup component add clippy)\n'
 fi
+# Most tests wait more than they work: for servers, timeouts and rates.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
 step cargo test --workspace
 if compgen -G 'perl/t/*.t' >/dev/null; then
     step prove --recurse -Iperl/lib perl/t
