@@ -104,29 +104,39 @@ fn answers_after_the_window_are_in_no_rate() {
     assert!(text.contains("came after the window, in no rate"), "{text}");
 }
 
+/// What the check of that name says of such a load.
+fn backlog(script: Script, flags: &[&str]) -> String {
+    let server = Server::start(script).expect("a server");
+    let url = format!("http://{}/", server.address());
+    let all = if flags.contains(&"-c") { &[][..] } else { &["-c", "600"][..] };
+    let told = document(&drom(&[all, &[&*url, "--json"], flags].concat()));
+    let checks = told["checks"].as_array().expect("checks");
+    let check = checks.iter().find(|check| check["name"] == "backlog").expect("a check");
+    check["state"].as_str().expect("a word").to_owned()
+}
+
 /// A queue that begins in the middle of the window, and one that stands when it opens, are as much
-/// one as any; answers that take their time are none.
+/// one as any.
 #[test]
-fn who_is_behind_is_told_and_who_is_slow_is_not() {
-    let backlog = |script: Script, flags: &[&str]| {
-        let server = Server::start(script).expect("a server");
-        let url = format!("http://{}/", server.address());
-        let all = if flags.contains(&"-c") { &[][..] } else { &["-c", "600"][..] };
-        let told = document(&drom(&[all, &[&*url, "--json"], flags].concat()));
-        let checks = told["checks"].as_array().expect("checks");
-        let check = checks.iter().find(|check| check["name"] == "backlog").expect("a check");
-        check["state"].as_str().expect("a word").to_owned()
-    };
+fn who_is_behind_is_told() {
     let late = &["--stages", "1s:50,1s:350"][..];
     assert_eq!(backlog(Script::limited(100.0), late), "warning");
     let before = &["--rate", "200", "--warmup", "1s", "-d", "2s"][..];
     assert_eq!(backlog(Script::limited(100.0), before), "warning");
+}
+
+#[test]
+fn who_is_far_behind_is_told_and_who_is_behind_by_a_little() {
     // So much too much that the last third of the plan was never sent.
     let gross = &["-c", "20", "--rate", "300", "-d", "2s"][..];
     assert_eq!(backlog(Script::limited(100.0), gross), "warning");
     // A tenth too much is no steep rise beside the second of waiting that the warm-up leaves.
     let standing = &["--rate", "112", "--warmup", "4s", "-d", "3s"][..];
     assert_eq!(backlog(Script::limited(100.0), standing), "warning");
+}
+
+#[test]
+fn answers_that_take_their_time_are_no_backlog() {
     let slow = || {
         let delay = drom_testkit::Delay::Constant(Duration::from_millis(300));
         Script::always(drom_testkit::Turn::after(delay))
