@@ -251,6 +251,16 @@ fn a_wait_that_is_too_long_ends_the_run() {
     assert_eq!(stderr, "apr_pollset_poll: The timeout specified has expired (70007)\n");
 }
 
+/// 192.0.2.1 is nobody's (RFC 5737).
+#[test]
+fn an_address_of_others_cannot_be_bound_to() {
+    let server = Recording::start();
+    let output = ours(&words(&format!("-n 2 -B 192.0.2.1 {}", server.url("/ok"))));
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(libc::EADDRNOTAVAIL), "{stderr}");
+    assert_eq!(stderr, "bind: Cannot assign requested address (99)\n");
+}
+
 #[test]
 fn a_time_limit_ends_the_run_with_a_report() {
     let server = Recording::start();

@@ -135,6 +135,16 @@ fn who_is_far_behind_is_told_and_who_is_behind_by_a_little() {
     assert_eq!(backlog(Script::limited(100.0), standing), "warning");
 }
 
+/// However long the window is: it is the same few that wait at any moment.
+#[test]
+fn a_server_that_loses_one_in_a_hundred_keeps_up_with_the_others() {
+    let quick = drom_testkit::Turn::after(drom_testkit::Delay::Constant(Duration::from_millis(2)));
+    let mut turns = vec![quick; 99];
+    turns.push(drom_testkit::Turn::with(drom_testkit::Fate::Stall(0)));
+    let losing = ["--rate", "400", "-d", "6s", "-c", "30", "--timeout", "200ms"];
+    assert_eq!(backlog(Script::cycle(turns), &losing), "ok");
+}
+
 #[test]
 fn answers_that_take_their_time_are_no_backlog() {
     let slow = || {

@@ -68,6 +68,13 @@ pub struct Connection<Stream> {
     pub is_throttled: bool,
     /// The peer has closed its side, and what it sent before is not all read.
     pub is_ending: bool,
+    /// Sockets that it had. Reports name the socket, too: an old one may still speak.
+    pub sockets: u32,
+    /// Those that still owe answers, in HTTP/2, each as the connection that it was.
+    pub retired: Vec<Self>,
+    pub is_retired: bool,
+    /// And may have more to read, of which no report will come.
+    pub is_fresh: bool,
 }
 
 impl<Stream> Connection<Stream> {
@@ -93,7 +100,30 @@ impl<Stream> Connection<Stream> {
             paid_ns: 0,
             is_throttled: false,
             is_ending: false,
+            sockets: 0,
+            retired: Vec::new(),
+            is_retired: false,
+            is_fresh: false,
         }
+    }
+
+    /// What reports of the current socket name: the connection and the socket's number.
+    pub fn socket_token(&self) -> u64 {
+        u64::from(self.sockets) << 32 | u64::from(self.token)
+    }
+
+    pub fn is_current(&self, token: u64) -> bool {
+        self.socket_token() == token
+    }
+
+    /// Requests under way on sockets that are not the current one.
+    pub fn owed(&self) -> usize {
+        self.retired.iter().map(|old| old.flights.len()).sum()
+    }
+
+    /// Answers in this window, on all sockets.
+    pub fn all_answers(&self) -> u64 {
+        self.answers + self.retired.iter().map(|old| old.answers).sum::<u64>()
     }
 
     /// Closes the socket; what the reader kept of it goes too. Requests stay.

@@ -108,6 +108,10 @@ fn tls_hint(reason: &str) -> &'static str {
          --insecure"
     } else if reason.contains("Expired") || reason.contains("expired") {
         "; renew the server's certificate, or trust any with --insecure"
+    } else if reason.contains("CertificateRequired") {
+        "; the server wants to see a certificate: name one with --cert and --key"
+    } else if reason.contains("alert: UnknownCA") || reason.contains("alert: BadCertificate") {
+        "; the server does not trust the certificate that it was shown (--cert)"
     } else if reason.contains("certificate") {
         "; trust its issuer with --cacert FILE, or any certificate with --insecure"
     } else if reason.contains("ProtocolVersion") {

@@ -66,6 +66,12 @@ impl Exchange {
             is_sparse: false,
         }
     }
+
+    /// How often that makes.
+    pub fn is_refused_again(&mut self) -> u8 {
+        self.refusals = self.refusals.saturating_add(1);
+        self.refusals
+    }
 }
 
 /// A request that ended, kept one by one for reports that need each: `Plan::records_max` says of

@@ -6,6 +6,7 @@
 //! never re-armed. Failures only mark the connection as resting, so that no chain of failures can
 //! recurse. Connecting, writing and reading are `lane/wire.rs`; the loop is `worker.rs`.
 
+mod retired;
 mod streams;
 mod users;
 mod wire;
@@ -95,6 +96,7 @@ pub struct Lane<'a, W> {
     /// What the system said to the call that ends a request.
     os_error: Option<i32>,
     anyone_established: bool,
+    anyone_answered: bool,
 }
 
 impl<'a, W: World> Lane<'a, W> {
@@ -143,6 +145,7 @@ impl<'a, W: World> Lane<'a, W> {
             heads: Heads::new(&plan.method).keeping_when_told(plan.keeps_when_told),
             last_body: 0,
             anyone_established: false,
+            anyone_answered: false,
         }
     }
 
@@ -154,6 +157,12 @@ impl<'a, W: World> Lane<'a, W> {
     /// Lets a connection that can take requests begin as many as it has room and turns for.
     #[inline]
     pub fn refill(&mut self, connection: &mut Connection<W::Stream>) {
+        if connection.is_retired {
+            // It begins nothing, and is never connected again.
+            return if connection.phase == Phase::Open {
+                self.flush(connection)
+            };
+        }
         if self.users.is_some() {
             return self.keep_ready(connection);
         }
@@ -261,7 +270,7 @@ impl<'a, W: World> Lane<'a, W> {
 
     /// The connection's free places wait for what is due.
     fn offer(&mut self, connection: &mut Connection<W::Stream>) {
-        if self.users.is_some() {
+        if self.users.is_some() || connection.is_retired {
             return;
         }
         let places = self.places(connection);
@@ -282,7 +291,13 @@ impl<'a, W: World> Lane<'a, W> {
     /// Closes the socket; nobody waits for a place on it any more.
     fn hang_up(&mut self, connection: &mut Connection<W::Stream>) {
         connection.close();
-        if let Some(open) = self.open.as_mut().filter(|_| connection.waiting > 0) {
+        if connection.waiting > 0 {
+            self.forget_waiting(connection);
+        }
+    }
+
+    fn forget_waiting(&mut self, connection: &mut Connection<W::Stream>) {
+        if let Some(open) = &mut self.open {
             open.forget_idle(connection.token);
             connection.waiting = 0;
         }
@@ -298,8 +313,8 @@ impl<'a, W: World> Lane<'a, W> {
         self.refill(connection);
     }
 
-    /// What of the connection, or of a request on it, has lasted too long.
-    pub fn is_late(&self, connection: &Connection<W::Stream>) -> Option<ErrorKind> {
+    /// What of the socket, or of a request on it, has lasted too long.
+    fn is_late_on(&self, connection: &Connection<W::Stream>) -> Option<ErrorKind> {
         let is_on_the_way = connection.phase.is_on_the_way();
         let connect_max = self.plan.connect_timeout.filter(|_| is_on_the_way);
         if connect_max.is_some_and(|max| self.has_lasted(connection.connect_ns, max)) {
@@ -335,9 +350,8 @@ impl<'a, W: World> Lane<'a, W> {
         self.now_ns.saturating_sub(since_ns) >= to_ns(max)
     }
 
-    /// Ends requests with an error that have lasted too long.
-    pub fn check_timeout(&mut self, connection: &mut Connection<W::Stream>) {
-        match self.is_late(connection) {
+    fn check_timeout_on(&mut self, connection: &mut Connection<W::Stream>) {
+        match self.is_late_on(connection) {
             None => {}
             Some(_) if connection.http2.is_some() && connection.phase == Phase::Open => {
                 self.check_streams(connection);
@@ -364,6 +378,7 @@ impl<'a, W: World> Lane<'a, W> {
         let Some(mut exchange) = connection.flights.remove(at) else { return false };
         exchange.body_hash = self.sum(connection);
         self.in_flight -= 1;
+        self.anyone_answered = true;
         // A server may answer before it has read the whole request: the rest would be taken for
         // the next one.
         let has_written = connection.pending <= connection.flights.len();
@@ -415,7 +430,9 @@ impl<'a, W: World> Lane<'a, W> {
             return;
         }
         let lay_ns = self.lay.first_lay_ns();
-        let begun = connection.flights.iter_mut().filter(|exchange| exchange.first_byte_ns > 0);
+        let flights = connection.retired.iter_mut().flat_map(|old| &mut old.flights);
+        let flights = connection.flights.iter_mut().chain(flights);
+        let begun = flights.filter(|exchange| exchange.first_byte_ns > 0);
         begun.for_each(|exchange| exchange.lay_ns += lay_ns);
     }
 

@@ -100,7 +100,7 @@ pub const METRICS: &[Metric] = &[
     Metric { doc: "of this program", ..fact("version", "") },
     Metric { doc: "what was loaded, as it was written", ..fact("url", "Target") },
     Metric { doc: "when the window opened, UTC", ..fact("opened_at", "") },
-    Metric { doc: "`-X`; `null` of a scenario", ..fact("plan.method", "Target") },
+    Metric { doc: "`--method`; `null` of a scenario", ..fact("plan.method", "Target") },
     Metric { doc: "`-c`", ..fact("plan.connections", "Load") },
     Metric {
         doc: "requests under way on a connection at once: `--pipeline`, `--streams`",

@@ -217,6 +217,7 @@ pub struct Outcome {
 /// answered so many, is not served.
 const MUTE_REQUESTS: f64 = 1.25;
 const MUTE_ANSWERS: f64 = 3.0;
+const MUTE_CHANCE: f64 = 0.01;
 
 impl Outcome {
     /// Complete answers, whatever their status.
@@ -236,7 +237,8 @@ impl Outcome {
     }
 
     /// Connections without an answer, where all had requests and those that were served had several
-    /// answers: a server that is slow gives each its turn.
+    /// answers: a server that is slow gives each its turn. One that leaves some requests without an
+    /// answer, on whatever connection, makes a few of those by chance.
     #[must_use]
     pub fn mute_connections(&self) -> usize {
         let all = &self.answers_per_connection;
@@ -244,7 +246,9 @@ impl Outcome {
         let served = all.len() - mute;
         let had_turns = self.begun() as f64 >= MUTE_REQUESTS * all.len() as f64;
         let others_had = self.answers() as f64 >= MUTE_ANSWERS * served as f64;
-        if served > 0 && had_turns && others_had { mute } else { 0 }
+        let lost = ratio(self.failed as f64, (self.ok + self.failed) as f64);
+        let is_chance = at_least(mute, lost * all.len() as f64) > MUTE_CHANCE;
+        if served > 0 && had_turns && others_had && !is_chance { mute } else { 0 }
     }
 
     /// What a client waits for an answer: the latency, with the connect where each request has one.
@@ -334,6 +338,17 @@ impl Outcome {
     }
 }
 
+/// How probable so many or more are where so many are expected (Poisson).
+fn at_least(count: usize, expected: f64) -> f64 {
+    let mut of_k = (-expected).exp();
+    let mut fewer = 0.0;
+    for k in 0..count {
+        fewer += of_k;
+        of_k *= expected / (k + 1) as f64;
+    }
+    1.0 - fewer
+}
+
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
@@ -355,6 +370,17 @@ mod tests {
         assert_eq!(of(&[1, 2, 1, 0, 0], 20).mute_connections(), 0, "a slow server");
         assert_eq!(of(&[4, 4, 5], 20).mute_connections(), 0);
         assert_eq!(of(&[0, 0], 20).mute_connections(), 0, "nobody was served");
+        // One in fifty is lost, and two connections had nothing but such a one.
+        let answers = [[0; 2].as_slice(), &[4; 62]].concat();
+        let losing = |failed| Outcome { ok: 248, failed, ..of(&answers, 254) };
+        assert_eq!((losing(5).mute_connections(), losing(0).mute_connections()), (0, 2));
+    }
+
+    #[test]
+    fn the_chance_of_so_many_is_poissons() {
+        assert!((at_least(0, 1.3) - 1.0).abs() < 1e-12);
+        assert!((at_least(1, 0.5) - 0.393_469_340).abs() < 1e-9);
+        assert!((at_least(3, 2.0) - 0.323_323_584).abs() < 1e-9);
     }
 
     #[test]

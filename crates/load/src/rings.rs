@@ -120,7 +120,7 @@ impl World for Rings {
         clock::monotonic_ns()
     }
 
-    fn connect(&mut self, route: &Route, token: u32) -> io::Result<Self::Stream> {
+    fn connect(&mut self, route: &Route, token: u64) -> io::Result<Self::Stream> {
         let socket = socket::connect(route, self.connects)?;
         self.connects += 1;
         let slot = self.inner.borrow_mut().take_in(socket, token)?;
@@ -163,14 +163,14 @@ impl Inner {
     }
 
     /// Watches the socket for its connect.
-    fn take_in(&mut self, socket: Socket, token: u32) -> io::Result<usize> {
+    fn take_in(&mut self, socket: Socket, token: u64) -> io::Result<usize> {
         let at = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
             self.slots.len() - 1
         });
         let entry = opcode::PollAdd::new(types::Fd(socket.as_raw_fd()), libc::POLLOUT as u32);
         let slot = &mut self.slots[at];
-        (slot.socket, slot.token, slot.is_connecting) = (Some(socket), token.into(), true);
+        (slot.socket, slot.token, slot.is_connecting) = (Some(socket), token, true);
         self.ask(at, Work::Connect, entry.build())?;
         Ok(at)
     }

@@ -69,7 +69,7 @@ enum Happening {
 
 #[derive(Default)]
 struct Socket {
-    token: u32,
+    token: u64,
     /// Bytes that have come and were not read.
     arrived: VecDeque<u8>,
     /// Bytes of a request that is not whole.
@@ -127,7 +127,7 @@ impl World for Sim {
         self.state.borrow().now_ns
     }
 
-    fn connect(&mut self, _: &Route, token: u32) -> io::Result<SimStream> {
+    fn connect(&mut self, _: &Route, token: u64) -> io::Result<SimStream> {
         let mut state = self.state.borrow_mut();
         let number = state.sockets.len();
         state.sockets.push(Socket { token, ..Socket::default() });
@@ -168,7 +168,7 @@ impl State {
             if socket.gone {
                 continue;
             }
-            let token = u64::from(socket.token);
+            let token = socket.token;
             let quiet = Ready { token, readable: false, writable: false, closing: false };
             socket.happen(what, ready.entry(number).or_insert(quiet));
         }

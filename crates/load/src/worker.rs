@@ -344,7 +344,8 @@ impl<W: World> Worker<'_, W> {
         self.lane.lay.begin(is_wanted && is_free, self.lane.now_ns, before_ns);
         for at in 0..reports {
             let ready = self.lane.world.report(at);
-            let connection = &mut self.connections[ready.token as usize];
+            // The upper half tells which socket of the connection.
+            let connection = &mut self.connections[ready.token as u32 as usize];
             self.lane.ready(connection, ready, buffer);
             self.lane.note_lay(connection);
             self.ledger.dealt_with(self.lane.now_ns, &mut self.lane.lay);
@@ -434,7 +435,7 @@ impl<W: World> Worker<'_, W> {
             self.lane.open.as_mut().and_then(|open| open.next_free(self.lane.now_ns))
         {
             let mut reports = to_come.clone().map(|at| self.lane.world.report(at));
-            if reports.any(|report| report.token == u64::from(token)) {
+            if reports.any(|report| report.token as u32 == token) {
                 return;
             }
             let Some(due) = self.take_due() else { return };
@@ -495,6 +496,7 @@ impl<W: World> Worker<'_, W> {
         self.looked_ns = 0;
         for connection in &mut self.connections {
             connection.answers = 0;
+            connection.retired.iter_mut().for_each(|old| old.answers = 0);
         }
         self.window = Window::open(self.lane.now_ns);
         self.ledger = Ledger::open(self.lane.now_ns, self.window.cpu);
@@ -677,7 +679,7 @@ impl<W: World> Worker<'_, W> {
         let places_ns = span_ns as f64 * f64::from(self.orders.connections);
         let places_ns = places_ns * f64::from(self.orders.plan.depth);
         let connected = self.groups().filter(|group| group.iter().any(|c| c.established));
-        let answers = self.groups().map(|group| group.iter().map(|c| c.answers).sum());
+        let answers = self.groups().map(|group| group.iter().map(Connection::all_answers).sum());
         Report {
             connected: connected.count() as u32,
             answers_per_connection: answers.collect(),

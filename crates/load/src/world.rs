@@ -20,7 +20,7 @@ pub trait World {
     fn now_ns(&self) -> u64;
 
     /// A stream whose connect is under way; what happens to it is reported under `token`.
-    fn connect(&mut self, route: &Route, token: u32) -> io::Result<Self::Stream>;
+    fn connect(&mut self, route: &Route, token: u64) -> io::Result<Self::Stream>;
 
     /// Why the connect failed, if it did.
     fn connect_error(&self, stream: &Self::Stream) -> Option<io::Error>;
@@ -52,11 +52,11 @@ impl World for Kernel {
         clock::monotonic_ns()
     }
 
-    fn connect(&mut self, route: &Route, token: u32) -> io::Result<Self::Stream> {
+    fn connect(&mut self, route: &Route, token: u64) -> io::Result<Self::Stream> {
         let socket = socket::connect(route, self.connects)?;
         let stream = Stream::new(KernelSocket::new(socket, &route.address), route)?;
         self.connects += 1;
-        self.poll.add(&stream.socket().socket, u64::from(token))?;
+        self.poll.add(&stream.socket().socket, token)?;
         Ok(stream)
     }
 

@@ -285,6 +285,76 @@ fn a_connection_that_the_server_gives_up_is_replaced_and_nothing_is_lost() {
     assert!(outcome.reconnects >= 8, "{}", outcome.reconnects);
 }
 
+/// A stream without an answer keeps its own place, and not those of the others, nor the connection
+/// that comes after. The server never closes itself.
+#[test]
+fn a_late_answer_on_a_connection_that_goes_away_holds_nobody_else() {
+    let server = serve(100, |n| match n % 20 {
+        5 => Act::Silence,
+        10 => Act::Last,
+        _ => Act::Page(10, 2),
+    });
+    let timeout = Duration::from_millis(500);
+    let outcome = go(&Plan { timeout, ..plan(&server, 2, 8, 400) });
+    assert_eq!((outcome.ok, outcome.errors[&ErrorKind::Timeout]), (380, 20));
+    assert_eq!(outcome.errors.len(), 1, "{:?}", outcome.errors);
+    assert_eq!(server.requests.load(SeqCst), 400, "each was asked once");
+    // 16 places, of which each silence takes one for half a second: some 0.8 s in all. One behind
+    // the other they would take 10.
+    assert!(outcome.duration < Duration::from_secs(4), "{:?}", outcome.duration);
+    assert_eq!(outcome.answers_per_connection.iter().sum::<u64>(), 380);
+}
+
+#[test]
+fn in_an_open_loop_nobody_waits_for_a_connection_that_goes_away() {
+    let server = serve(100, |n| match n % 25 {
+        0 => Act::Page(10, 600),
+        1 => Act::Last,
+        _ => Act::Page(10, 2),
+    });
+    let plan = plan(&server, 1, 20, 0);
+    let window = Duration::from_secs(2);
+    let pace = Some(Pace::steady(100.0, window));
+    let outcome = go(&Plan { pace, stop: Stop::After(window), ..plan });
+    let open = outcome.open.as_ref().expect("an open loop");
+    assert_eq!((outcome.sent, open.unsent, outcome.failed), (200, 0, 0));
+    // From its planned time: nine of ten had nothing to wait for but a connect.
+    let p90 = outcome.latency.quantile_ns(0.9);
+    assert!(p90 < 100_000_000, "{p90} ns");
+}
+
+/// It is tried again for each request, not in between as fast as a connect takes.
+#[test]
+fn who_never_takes_a_request_is_not_stormed_and_each_failure_is_counted() {
+    for (greeting, kind) in [(NO_HTTP2, ErrorKind::Protocol), (GONE_AT_ONCE, ErrorKind::Closed)] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let made = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&made);
+        thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                count.fetch_add(1, SeqCst);
+                let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
+                let _ = std::io::Write::write_all(&mut stream, greeting);
+                let _ = stream.shutdown(std::net::Shutdown::Write);
+            }
+        });
+        let server = Server { address, requests: Arc::default() };
+        let window = Duration::from_secs(1);
+        let (pace, stop) = (Some(Pace::steady(50.0, window)), Stop::After(window));
+        let outcome = go(&Plan { pace, stop, ..plan(&server, 2, 4, 0) });
+        assert_eq!((outcome.sent, outcome.ok), (50, 0), "{:?}", outcome.errors);
+        assert_eq!(outcome.errors.get(&kind), Some(&50), "{:?}", outcome.errors);
+        // A request that is turned away is asked eight times more.
+        let made = made.load(SeqCst);
+        assert!(made <= 50 * 12, "{made} connections for 50 requests");
+    }
+}
+
+const NO_HTTP2: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+/// SETTINGS, and a GOAWAY before the first stream.
+const GONE_AT_ONCE: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0";
+
 #[test]
 fn what_waits_for_a_stream_is_asked_on_the_next_connection() {
     let server = serve(2, |n| if n % 20 == 1 { Act::Last } else { Act::Page(10, 1) });

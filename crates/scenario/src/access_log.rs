@@ -210,8 +210,21 @@ fn path(target: Cow<'_, [u8]>) -> Option<Cow<'_, [u8]>> {
         }
         Err(_) => target,
     };
+    let target = in_ascii(target);
     let is_path = target.starts_with(b"/") && !target.contains(&b'#');
     (is_path && head::is_target(&target)).then_some(target)
+}
+
+/// Bytes that a client sent as they were are sent as any browser does: `%C3%BC`.
+fn in_ascii(target: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    if target.is_ascii() {
+        return target;
+    }
+    let escaped = |byte: &u8| match byte.is_ascii() {
+        true => char::from(*byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    Cow::Owned(target.iter().map(escaped).collect::<String>().into_bytes())
 }
 
 /// Empty when there is none.
@@ -345,6 +358,17 @@ nonsense
         assert_eq!(sent[0], format!("GET /a HTTP/1.1\r\nHost: test:8080\r\n{fields}\r\n"));
         assert_eq!(sent[1], "GET /b?c HTTP/1.1\r\nHost: test:8080\r\n\r\n");
         assert!(sent[2].starts_with("HEAD /c HTTP/1.1\r\n"), "{}", sent[2]);
+    }
+
+    /// As servers log them, and as some were logged.
+    #[test]
+    fn bytes_that_are_no_ascii_are_escaped() {
+        for target in ["/a?\\xC3\\xBC=1", "/a?\u{fc}=1"] {
+            let line =
+                format!("h - - [31/Jan/2026:10:00:02 +0000] \"GET {target} HTTP/1.1\" 200 1\n");
+            let sent = sent(read(&line, LogOptions::default()).expect("good"));
+            assert!(sent[0].starts_with("GET /a?%C3%BC=1 HTTP/1.1\r\n"), "{}", sent[0]);
+        }
     }
 
     #[test]

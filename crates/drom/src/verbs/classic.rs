@@ -56,7 +56,7 @@ pub fn code_of(error: &Error) -> Option<i32> {
     match error {
         Error::Refused { .. } => Some(libc::ECONNREFUSED),
         Error::Descriptors { .. } => Some(libc::EMFILE),
-        Error::Ports { .. } => Some(libc::EADDRNOTAVAIL),
+        Error::Ports { .. } | Error::Source { .. } => Some(libc::EADDRNOTAVAIL),
         Error::Connect { source, .. } => source.raw_os_error(),
         _ => None,
     }

@@ -117,7 +117,8 @@ pub struct Args {
     /// Requests under way on an HTTP/2 connection at once
     ///
     /// No more than the server allows. A stream that the server refuses (up to 8 times), and what
-    /// it announces not to answer (GOAWAY), is asked again; one that is late is given up alone.
+    /// it announces not to answer (GOAWAY), is asked again, on a new connection that is made at
+    /// once while the old one ends; one that is late is given up alone.
     #[arg(long, default_value = "1", value_parser = count::parse::<u32>, value_name = "N")]
     #[arg(allow_hyphen_values = true, requires = "http2", conflicts_with = "pipeline")]
     #[arg(help_heading = transport::HEADING)]

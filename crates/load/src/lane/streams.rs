@@ -2,6 +2,7 @@
 
 use super::{
     Lane,
+    retired::REFUSALS_MAX,
     wire::{Digested, write_error, write_on},
 };
 use crate::{
@@ -13,9 +14,6 @@ use crate::{
     protocol::Fault,
     world::World,
 };
-
-/// A server that has refused a request so often does not want it.
-const REFUSALS_MAX: u8 = 8;
 
 impl<W: World> Lane<'_, W> {
     /// Begins with HTTP/2. Requests wait until the server has told how many it takes: one that
@@ -77,9 +75,10 @@ impl<W: World> Lane<'_, W> {
     /// Requests that the connection can carry at once.
     #[inline]
     pub(super) fn places(&self, connection: &Connection<W::Stream>) -> usize {
+        let depth = self.depth.saturating_sub(connection.owed());
         let places = match &connection.http2 {
-            Some(http2) => self.depth.min(http2.places()),
-            None => self.depth,
+            Some(http2) => depth.min(http2.places()),
+            None => depth,
         };
         places.min(left_on_socket(self.plan, connection.on_socket))
     }
@@ -100,21 +99,22 @@ impl<W: World> Lane<'_, W> {
         connection.http2 = Some(http2);
         let has_room = match acted {
             Ok(has_room) => has_room,
+            // It speaks something else, and a next connection will not change that.
+            Err(fault) if connection.phase == Phase::Greeting => {
+                self.tally.first_fault.get_or_insert(fault);
+                self.unreachable(connection, ErrorKind::Protocol);
+                return Digested::Failed;
+            }
             Err(fault) => {
                 self.fault(connection, fault);
                 return Digested::Failed;
             }
         };
-        let mut streams = connection.flights.iter().map(|exchange| exchange.stream);
-        let mut is_answered_here = |last| streams.any(|stream| (1..=last).contains(&stream));
-        if last.is_some_and(|last| !is_answered_here(last)) {
-            // The others are asked again elsewhere: the server has said that it did not begin them.
-            let asked = connection.flights.len() - connection.pending;
-            self.tally.counts.resent += asked as u64;
-            self.hang_up(connection);
-            return Digested::Answers;
-        }
         self.write_out(connection);
+        if let Some(last) = last.filter(|_| !connection.is_retired && connection.http2.is_some()) {
+            self.go_away(connection, last);
+            return Digested::Failed;
+        }
         match (connection.http2.is_some(), has_room) {
             (false, _) => Digested::Failed,
             (true, true) => Digested::Answers,
@@ -196,9 +196,8 @@ impl<W: World> Lane<'_, W> {
                 self.complete(connection, at, true, &[]);
                 return Ok(true);
             }
-            Event::Reset { refused: true, .. } if exchange.refusals < REFUSALS_MAX => {
-                if let Some(mut exchange) = connection.flights.remove(at) {
-                    exchange.refusals += 1;
+            Event::Reset { refused: true, .. } if exchange.is_refused_again() <= REFUSALS_MAX => {
+                if let Some(exchange) = connection.flights.remove(at) {
                     connection.flights.push_back(exchange);
                     connection.pending += 1;
                     self.tally.counts.resent += 1;

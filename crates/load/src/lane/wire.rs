@@ -56,9 +56,9 @@ fn route(plan: &Plan, target: &Target, one_segment: bool) -> Result<Route, Error
 }
 
 impl<W: World> Lane<'_, W> {
-    /// Acts on what epoll said about the connection.
+    /// Acts on what epoll said about the connection's socket.
     #[inline]
-    pub fn ready(
+    pub(super) fn ready_on(
         &mut self,
         connection: &mut Connection<W::Stream>,
         ready: Ready,
@@ -90,8 +90,9 @@ impl<W: World> Lane<'_, W> {
         }
         connection.phase = Phase::Connecting;
         connection.connect_ns = self.now_ns;
+        connection.sockets = connection.sockets.wrapping_add(1);
         let route = &self.routes[connection.token as usize % self.routes.len()];
-        match self.world.connect(route, connection.token) {
+        match self.world.connect(route, connection.socket_token()) {
             Ok(stream) => connection.stream = Some(stream),
             Err(error) => self.connect_failed(connection, error),
         }
@@ -154,14 +155,28 @@ impl<W: World> Lane<'_, W> {
 
     fn handshake_failed(&mut self, connection: &mut Connection<W::Stream>, error: &io::Error) {
         if !self.anyone_established {
-            let reason = match error.kind() {
-                io::ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
-                _ => error.to_string(),
-            };
-            let address = self.route(connection).address.clone();
-            self.fatal = Some(Error::Handshake { address, reason });
+            self.refused_by_tls(connection, error);
         }
         self.unreachable(connection, ErrorKind::Tls);
+    }
+
+    fn refused_by_tls(&mut self, connection: &Connection<W::Stream>, error: &io::Error) {
+        let reason = match error.kind() {
+            io::ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
+            _ => error.to_string(),
+        };
+        let address = self.route(connection).address.clone();
+        self.fatal = Some(Error::Handshake { address, reason });
+    }
+
+    fn read_failed(&mut self, connection: &mut Connection<W::Stream>, error: &io::Error) {
+        let kind = read_error(error);
+        // With TLS 1.3 a client has its side of the handshake done before the server has looked at
+        // its certificate.
+        if kind == ErrorKind::Tls && !self.anyone_answered {
+            self.refused_by_tls(connection, error);
+        }
+        self.fail_by(connection, kind, error);
     }
 
     /// The socket takes bytes again.
@@ -195,7 +210,7 @@ impl<W: World> Lane<'_, W> {
     }
 
     /// There is no connection for the requests that wait for one.
-    fn unreachable(&mut self, connection: &mut Connection<W::Stream>, kind: ErrorKind) {
+    pub(super) fn unreachable(&mut self, connection: &mut Connection<W::Stream>, kind: ErrorKind) {
         if connection.flights.is_empty() {
             return self.rest_unconnected(connection);
         }
@@ -282,7 +297,12 @@ impl<W: World> Lane<'_, W> {
     }
 
     #[inline]
-    fn read(&mut self, connection: &mut Connection<W::Stream>, closing: bool, buffer: &mut [u8]) {
+    pub(super) fn read(
+        &mut self,
+        connection: &mut Connection<W::Stream>,
+        closing: bool,
+        buffer: &mut [u8],
+    ) {
         while !connection.flights.is_empty() || connection.http2.is_some() {
             if self.plan.throttle.is_some() && !self.may_read(connection) {
                 connection.is_ending |= closing;
@@ -315,7 +335,7 @@ impl<W: World> Lane<'_, W> {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return self.fail_by(connection, read_error(&error), &error),
+                Err(error) => return self.read_failed(connection, &error),
             }
         }
     }
@@ -347,7 +367,11 @@ impl<W: World> Lane<'_, W> {
 
     /// The time has come that [`Self::may_read`] has noted. What epoll has told meanwhile, the end
     /// perhaps, it does not tell again.
-    pub fn read_on(&mut self, connection: &mut Connection<W::Stream>, buffer: &mut [u8]) {
+    pub(super) fn read_on_socket(
+        &mut self,
+        connection: &mut Connection<W::Stream>,
+        buffer: &mut [u8],
+    ) {
         if std::mem::take(&mut connection.is_throttled) {
             let is_ending = connection.is_ending;
             self.read(connection, is_ending, buffer);

@@ -28,6 +28,8 @@ const BACKLOG_WINDOW_MIN: Duration = Duration::from_secs(2);
 const UNDER_WAY_TIMES: f64 = 4.0;
 const UNDER_WAY_FEW: f64 = 10.0;
 const BEHIND_SHARE: f64 = 0.06;
+/// Of the planned ones, when they are a queue's.
+const LATE_SHARE: f64 = 0.05;
 /// Of that: so many left unsent are behind at any latency.
 const UNSENT_SHARE: f64 = 0.5;
 /// In one window of a thousand latencies that only come and go may be taken for growth.
@@ -100,9 +102,9 @@ pub const CHECKS: &[Entry] = &[
         name: "backlog",
         doc: "the server kept up with an open loop (windows of two seconds and more)",
         fails: "latency rose evenly all through the window; or more waited, at the end of the \
-                window (timeouts did) or of a second, than four times what is under way at the \
-                latency of its quickest third, and 10; of a second by 6 % of the plan more; or \
-                over 3 % of the plan, and 10, were left unsent",
+                window (all timeouts, if they are over 5 % of the plan) or of a second, than four \
+                times what is under way at the latency of its quickest third, and 10; of a second \
+                by 6 % of the plan more; or over 3 % of the plan, and 10, were left unsent",
         otherwise: State::Warning,
         advice: "the latencies are those of a queue, and longer in a longer window: give a lower \
                  rate, or look for the highest that holds (--find-capacity)",
@@ -385,10 +387,7 @@ fn behind(plan: &Plan, outcome: &Outcome, open: &OpenTally) -> Option<(u64, u64)
         return is_left.then_some((open.unsent, 0));
     }
     let pace = plan.pace.as_ref()?;
-    let late =
-        [ErrorKind::Timeout, ErrorKind::FirstByteTimeout].map(|kind| outcome.errors.get(&kind));
-    let late: u64 = late.into_iter().flatten().sum();
-    let at_end = open.drained + open.unsent + late;
+    let at_end = open.drained + open.unsent + late(plan, outcome, open);
     let most = outcome.timeline.iter().map(|second| second.in_flight).max().unwrap_or(0);
     let rates = pace.stages.iter().flat_map(|stage| [stage.from_rps, stage.to_rps]);
     let rates_max = rates.fold(0.0, f64::max);
@@ -398,6 +397,20 @@ fn behind(plan: &Plan, outcome: &Outcome, open: &OpenTally) -> Option<(u64, u64)
     // Overloaded from the beginning: even the quickest third waited for connections.
     let served = rates_max * open.service.mean_ns() / 1e9;
     is_behind.then(|| (at_end.max(most), usual.min(served).ceil() as u64))
+}
+
+/// Requests that ended because they had waited for too long. A queue makes that the end of many; a
+/// server that loses one now and then has none, and of those only what waits at one moment counts.
+fn late(plan: &Plan, outcome: &Outcome, open: &OpenTally) -> u64 {
+    let late =
+        [ErrorKind::Timeout, ErrorKind::FirstByteTimeout].map(|kind| outcome.errors.get(&kind));
+    let late: u64 = late.into_iter().flatten().sum();
+    if late as f64 > LATE_SHARE * open.planned(outcome.begun()) as f64 {
+        return late;
+    }
+    let longest = plan.timeout.max(plan.first_byte_timeout.unwrap_or_default());
+    let at_once = longest.as_secs_f64() / outcome.duration.as_secs_f64();
+    (late as f64 * at_once.min(1.0)).ceil() as u64
 }
 
 fn errors(outcome: &Outcome) -> Found {

@@ -1,0 +1,171 @@
+//! HTTP/2 connections on which the server takes no more requests (GOAWAY) and still owes answers.
+//! Their place has a new connection at once: one slow answer would keep all others waiting, and a
+//! server is free to leave the closing to the client.
+
+use super::Lane;
+use crate::{
+    connection::{Connection, Phase},
+    exchange::Exchange,
+    outcome::ErrorKind,
+    poll::Ready,
+    world::World,
+};
+
+/// A server that has turned a request away so often does not want it.
+pub(super) const REFUSALS_MAX: u8 = 8;
+
+impl<W: World> Lane<'_, W> {
+    /// Acts on what the kernel said about one of the connection's sockets.
+    #[inline]
+    pub fn ready(
+        &mut self,
+        connection: &mut Connection<W::Stream>,
+        ready: Ready,
+        buffer: &mut [u8],
+    ) {
+        if connection.is_current(ready.token) {
+            self.ready_on(connection, ready, buffer);
+            if !connection.retired.is_empty() {
+                self.read_fresh(connection, ready.closing, buffer);
+            }
+            return;
+        }
+        let of_socket = |old: &Connection<W::Stream>| old.is_current(ready.token);
+        let Some(at) = connection.retired.iter().position(of_socket) else { return };
+        self.ready_on(&mut connection.retired[at], ready, buffer);
+        self.settle_retired(connection);
+    }
+
+    /// The time has come that a throttled connection waits for.
+    pub fn read_on(&mut self, connection: &mut Connection<W::Stream>, buffer: &mut [u8]) {
+        let is_ending = connection.is_ending;
+        self.read_on_socket(connection, buffer);
+        self.read_fresh(connection, is_ending, buffer);
+        for old in &mut connection.retired {
+            self.read_on_socket(old, buffer);
+        }
+        self.settle_retired(connection);
+    }
+
+    /// What of the connection, or of a request on it, has lasted too long.
+    pub fn is_late(&self, connection: &Connection<W::Stream>) -> Option<ErrorKind> {
+        let of_old = || connection.retired.iter().find_map(|old| self.is_late_on(old));
+        self.is_late_on(connection).or_else(of_old)
+    }
+
+    /// Ends requests with an error that have lasted too long.
+    pub fn check_timeout(&mut self, connection: &mut Connection<W::Stream>) {
+        self.check_timeout_on(connection);
+        for old in &mut connection.retired {
+            self.check_timeout_on(old);
+        }
+        self.settle_retired(connection);
+    }
+
+    /// The server answers nothing after this stream. What it answers is waited for on the old
+    /// socket, the rest is asked again on a new one.
+    pub(super) fn go_away(&mut self, connection: &mut Connection<W::Stream>, last: u32) {
+        if connection.flights.is_empty() {
+            return self.disturbed(connection);
+        }
+        let is_owed = |exchange: &Exchange| (1..=last).contains(&exchange.stream);
+        let mut turned_away = connection.flights.iter_mut().filter(|exchange| !is_owed(exchange));
+        if turned_away.any(|exchange| exchange.is_refused_again() > REFUSALS_MAX) {
+            return self.unreachable(connection, ErrorKind::Closed);
+        }
+        if connection.flights.iter().any(is_owed) {
+            self.retire(connection);
+            self.settle_retired(connection);
+        } else {
+            self.tally.counts.resent += connection.written_flights() as u64;
+            self.hang_up(connection);
+            self.refill(connection);
+        }
+    }
+
+    /// The socket and its requests become an old one, and the connection is without.
+    fn retire(&mut self, connection: &mut Connection<W::Stream>) {
+        if connection.waiting > 0 {
+            self.forget_waiting(connection);
+        }
+        let mut old = connection.succeed();
+        old.is_retired = true;
+        old.is_fresh = true;
+        connection.retired.append(&mut old.retired);
+        connection.retired.push(old);
+    }
+
+    /// What lies on a socket that was retired in the middle of reading is told of no more.
+    fn read_fresh(
+        &mut self,
+        connection: &mut Connection<W::Stream>,
+        is_closing: bool,
+        buffer: &mut [u8],
+    ) {
+        for old in &mut connection.retired {
+            if std::mem::take(&mut old.is_fresh) {
+                self.read(old, is_closing, buffer);
+            }
+        }
+        self.settle_retired(connection);
+    }
+
+    /// Takes back what old sockets will not answer, closes those that owe nothing, and fills the
+    /// places that have become free.
+    fn settle_retired(&mut self, connection: &mut Connection<W::Stream>) {
+        if connection.retired.is_empty() {
+            return;
+        }
+        for mut old in std::mem::take(&mut connection.retired) {
+            self.tally.counts.resent += connection.take_back(&mut old);
+            if old.flights.is_empty() {
+                connection.answers += old.answers;
+            } else {
+                connection.retired.push(old);
+            }
+        }
+        // One that is on its way fills its places when it has come, one that rests when it may.
+        if matches!(connection.phase, Phase::Open | Phase::Closed | Phase::Done) {
+            self.refill(connection);
+        }
+    }
+}
+
+impl<Stream> Connection<Stream> {
+    /// Itself, as it was; what is left has no socket.
+    fn succeed(&mut self) -> Self {
+        let mut next = Self::new(self.token, self.secure_ns);
+        next.phase = Phase::Closed;
+        next.established = self.established;
+        next.connect_ns = self.connect_ns;
+        // No report of the old socket is its own, before it has one and after.
+        next.sockets = self.sockets.wrapping_add(1);
+        std::mem::replace(self, next)
+    }
+
+    /// Requests that are not written there, or come after the last one that is answered; how many
+    /// of them were written.
+    fn take_back(&mut self, old: &mut Self) -> u64 {
+        let last = old.http2.as_ref().and_then(|http2| http2.last_stream());
+        let is_owed = |exchange: &Exchange| last.is_none_or(|last| exchange.stream <= last);
+        let written = old.written_flights();
+        let mut resent = 0;
+        for (at, mut exchange) in std::mem::take(&mut old.flights).into_iter().enumerate() {
+            let is_written = at < written;
+            if is_written && is_owed(&exchange) {
+                old.flights.push_back(exchange);
+                continue;
+            }
+            exchange.stream = 0;
+            resent += u64::from(is_written);
+            self.flights.push_back(exchange);
+            self.pending += 1;
+        }
+        old.pending = 0;
+        resent
+    }
+
+    fn written_flights(&self) -> usize {
+        self.flights.len() - self.pending
+    }
+}
