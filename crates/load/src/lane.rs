@@ -503,6 +503,9 @@ impl<'a, W: World> Lane<'a, W> {
     /// connection: theirs are answers that never come.
     fn fail(&mut self, connection: &mut Connection<W::Stream>, kind: ErrorKind) {
         self.now_ns = self.world.now_ns();
+        if connection.phase.is_on_the_way() {
+            return self.unreachable(connection, kind);
+        }
         let mut kind = kind;
         while !connection.flights.is_empty() {
             self.fail_one(connection, 0, kind, false);
@@ -510,7 +513,12 @@ impl<'a, W: World> Lane<'a, W> {
             kind = behind(kind);
         }
         self.hang_up(connection);
-        connection.phase = Phase::Resting { until_ns: self.now_ns };
+        self.rest_until(connection, self.now_ns);
+    }
+
+    /// It begins again then.
+    fn rest_until(&mut self, connection: &mut Connection<W::Stream>, until_ns: u64) {
+        connection.phase = Phase::Resting { until_ns };
         self.resting.push(connection.token);
     }
 

@@ -2,9 +2,9 @@
 //! Their place has a new connection at once: one slow answer would keep all others waiting, and a
 //! server is free to leave the closing to the client.
 
-use super::Lane;
+use super::{Lane, REST_AFTER_CONNECT_ERROR};
 use crate::{
-    connection::{Connection, Phase},
+    connection::{Connection, Phase, to_ns},
     exchange::Exchange,
     outcome::ErrorKind,
     poll::Ready,
@@ -69,18 +69,32 @@ impl<W: World> Lane<'_, W> {
             return self.disturbed(connection);
         }
         let is_owed = |exchange: &Exchange| (1..=last).contains(&exchange.stream);
-        let mut turned_away = connection.flights.iter_mut().filter(|exchange| !is_owed(exchange));
-        if turned_away.any(|exchange| exchange.is_refused_again() > REFUSALS_MAX) {
-            return self.unreachable(connection, ErrorKind::Closed);
-        }
         if connection.flights.iter().any(is_owed) {
             self.retire(connection);
-            self.settle_retired(connection);
-        } else {
-            self.tally.counts.resent += connection.written_flights() as u64;
-            self.hang_up(connection);
-            self.refill(connection);
+            return self.settle_retired(connection);
         }
+        self.tally.counts.resent += connection.written_flights() as u64;
+        let has_answered = connection.on_socket > 0;
+        self.hang_up(connection);
+        match has_answered {
+            true => self.refill(connection),
+            false => self.turned_away(connection),
+        }
+    }
+
+    /// A connection has come to nothing, and the next one may, too: it waits as after a connect
+    /// that failed. Requests that this has happened to too often are not asked again.
+    fn turned_away(&mut self, connection: &mut Connection<W::Stream>) {
+        let mut at = 0;
+        while at < connection.flights.len() {
+            if connection.flights[at].is_refused_again() > REFUSALS_MAX {
+                connection.pending -= 1;
+                self.fail_one(connection, at, ErrorKind::Closed, false);
+            } else {
+                at += 1;
+            }
+        }
+        self.rest_until(connection, self.now_ns + to_ns(REST_AFTER_CONNECT_ERROR));
     }
 
     /// The socket and its requests become an old one, and the connection is without.

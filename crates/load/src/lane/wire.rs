@@ -214,9 +214,12 @@ impl<W: World> Lane<'_, W> {
         if connection.flights.is_empty() {
             return self.rest_unconnected(connection);
         }
-        self.fail(connection, kind);
-        let until_ns = self.now_ns + to_ns(REST_AFTER_CONNECT_ERROR);
-        connection.phase = Phase::Resting { until_ns };
+        self.now_ns = self.world.now_ns();
+        while !connection.flights.is_empty() {
+            self.fail_one(connection, 0, kind, false);
+        }
+        self.hang_up(connection);
+        self.rest_until(connection, self.now_ns + to_ns(REST_AFTER_CONNECT_ERROR));
     }
 
     /// A server that was never reached is no measurement; one that goes away is.
