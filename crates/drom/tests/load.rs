@@ -67,7 +67,10 @@ fn json_has_the_documented_keys_and_counts_that_add_up() {
     wanted += "thresholds series";
     assert_eq!(keys.join(" "), wanted);
     assert_eq!(found["schema"], "drom-load/1");
-    assert_eq!(found["requests"], json!({"sent": 500, "ok": 500, "failed": 0, "in_flight": 0}));
+    assert_eq!(
+        found["requests"],
+        json!({"sent": 500, "ok": 500, "failed": 0, "in_flight": 0, "resent": 0})
+    );
     assert_eq!((&found["status"], &found["errors"]), (&json!({"200": 500}), &json!({})));
     let latency = &found["latency_us"];
     let at = |key: &str| latency[key].as_f64().expect("a number");

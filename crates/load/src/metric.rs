@@ -168,6 +168,13 @@ pub const METRICS: &[Metric] = &[
         ..requests("requests.in_flight", "In flight")
     },
     Metric {
+        doc: "requests that were written once more on another connection",
+        more: "The server had announced not to answer them (`Connection: close`, GOAWAY), or \
+               refused their stream. Each is one of `sent`, and no failure: a server's own count \
+               is `sent + resent`",
+        ..requests("requests.resent", "Connects")
+    },
+    Metric {
         doc: "bytes of answers, heads included",
         more: "1 MB = 10^6 bytes",
         unit: Unit::Bytes,

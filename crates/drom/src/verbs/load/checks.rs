@@ -203,7 +203,7 @@ pub const CHECKS: &[Entry] = &[
     Entry {
         name: "descriptors",
         doc: "there was room for open files",
-        fails: "the run needs over 80 % of the open files that are allowed",
+        fails: "the run needs over 80 % of the open files that are allowed, or ran out of them",
         otherwise: State::Warning,
         advice: "raise the limit: ulimit -n",
         look: kernel::descriptors,

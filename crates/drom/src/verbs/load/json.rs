@@ -73,6 +73,7 @@ struct Requests {
     ok: u64,
     failed: u64,
     in_flight: u64,
+    resent: u64,
 }
 
 /// The parts of a request's time, and what comes before the first one of a connection.
@@ -181,7 +182,7 @@ fn blank(value: &mut Value) {
 
 fn document<'a>(told: &'a Told<'_>) -> Document<'a> {
     let Told { plan, outcome, .. } = *told;
-    let Outcome { sent, ok, failed, in_flight, .. } = *outcome;
+    let Outcome { sent, ok, failed, in_flight, resent, .. } = *outcome;
     let errors = outcome.errors.iter().map(|(kind, count)| (kind.name(), *count)).collect();
     Document {
         schema: "drom-load/1",
@@ -193,7 +194,7 @@ fn document<'a>(told: &'a Told<'_>) -> Document<'a> {
         engine: outcome.engine,
         fallback: outcome.fallback.as_deref(),
         duration_s: outcome.duration.as_secs_f64(),
-        requests: Requests { sent, ok, failed, in_flight },
+        requests: Requests { sent, ok, failed, in_flight, resent },
         bytes_read: outcome.bytes_read,
         rate_rps: (!outcome.duration.is_zero()).then(|| outcome.rate_rps()),
         latency_us: Latencies::of(&outcome.latency),

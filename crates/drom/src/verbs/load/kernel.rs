@@ -91,8 +91,13 @@ pub fn descriptors(_: &Plan, outcome: &Outcome) -> Option<Found> {
     let limits = outcome.limits.as_ref()?;
     let Some(max) = limits.descriptors_max else { return Some(unknown("the limit")) };
     let wanted = limits.descriptors;
-    let evidence = format!("{} open files of {} allowed", count(wanted), count(max));
-    let is_good = wanted as f64 <= max as f64 * USED_SHARE_MAX;
+    let mut evidence = format!("{} open files of {} allowed", count(wanted), count(max));
+    // Connections that the server gives up (GOAWAY) need theirs until they have ended.
+    let ran_out = matches!(outcome.first_os_error, Some(libc::EMFILE | libc::ENFILE));
+    if ran_out {
+        evidence += "; more were needed, and there was none";
+    }
+    let is_good = !ran_out && wanted as f64 <= max as f64 * USED_SHARE_MAX;
     Some(Found::good_if(is_good, evidence))
 }
 
@@ -183,5 +188,18 @@ mod tests {
         assert!(all[2].words().contains("ip_local_port_range"), "{}", all[2].evidence);
         let all = checked(Limits { descriptors: 1_000, ..limits() }, 0);
         assert!(all[3].words().contains("ulimit -n"), "{}", all[3].evidence);
+    }
+
+    #[test]
+    fn who_ran_out_of_open_files_had_no_room() {
+        let outcome = |first_os_error| Outcome {
+            limits: Some(limits()),
+            first_os_error,
+            ..Outcome::default()
+        };
+        let plan = Plan::get(Target::at(([127, 0, 0, 1], 80).into(), "/"));
+        let is_good = |error| matches!(descriptors(&plan, &outcome(error)), Some(Found::Good(_)));
+        assert!(is_good(None) && is_good(Some(libc::ECONNREFUSED)));
+        assert!(!is_good(Some(libc::EMFILE)));
     }
 }
