@@ -67,8 +67,8 @@ impl Exchange {
         }
     }
 
-    /// How often that makes.
-    pub fn is_refused_again(&mut self) -> u8 {
+    /// Notes that the server has refused it; how often that makes.
+    pub fn refuse(&mut self) -> u8 {
         self.refusals = self.refusals.saturating_add(1);
         self.refusals
     }

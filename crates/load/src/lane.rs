@@ -159,9 +159,10 @@ impl<'a, W: World> Lane<'a, W> {
     pub fn refill(&mut self, connection: &mut Connection<W::Stream>) {
         if connection.is_retired {
             // It begins nothing, and is never connected again.
-            return if connection.phase == Phase::Open {
-                self.flush(connection)
-            };
+            if connection.phase == Phase::Open {
+                self.flush(connection);
+            }
+            return;
         }
         if self.users.is_some() {
             return self.keep_ready(connection);

@@ -270,7 +270,7 @@ impl Inner {
             0 => slot.is_at_end = true,
             1.. if !slot.is_receiving && !slot.is_gone => self.starved.push(at),
             1.. => {}
-            _ if result == -libc::ENOBUFS => {
+            _ if is_passing(result) => {
                 self.starved.push(at);
                 // A socket that is gone is let go by whoever comes here last.
                 return slot.is_gone.then_some(quiet);
@@ -283,11 +283,14 @@ impl Inner {
     fn sent(&mut self, at: usize, result: i32, quiet: Ready) -> Option<Ready> {
         let slot = &mut self.slots[at];
         slot.is_sending = false;
-        let Ok(bytes) = usize::try_from(result) else {
-            slot.error.get_or_insert(-result);
-            return Some(Ready { readable: true, closing: true, ..quiet });
-        };
-        slot.sent += bytes;
+        match usize::try_from(result) {
+            Ok(bytes) => slot.sent += bytes,
+            Err(_) if is_passing(result) => {}
+            Err(_) => {
+                slot.error.get_or_insert(-result);
+                return Some(Ready { readable: true, closing: true, ..quiet });
+            }
+        }
         if slot.sent < slot.out.len() && !slot.is_gone {
             return match self.send(at) {
                 Ok(()) => None,
@@ -430,6 +433,12 @@ impl std::fmt::Debug for Inner {
 /// A wait that was cut short, or brought nothing in its time, or found no room for answers.
 fn is_no_error(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN))
+}
+
+/// Not the socket's end: it is asked for again. As an error it would read like "nothing yet", of
+/// which nothing more is heard.
+fn is_passing(result: i32) -> bool {
+    matches!(-result, libc::ENOBUFS | libc::EAGAIN | libc::EINTR)
 }
 
 fn tag(slot: usize, work: Work) -> u64 {

@@ -332,6 +332,34 @@ fn in_an_open_loop_nobody_waits_for_a_connection_that_goes_away() {
     assert!(p90 < 100_000_000, "{p90} ns");
 }
 
+/// The first GOAWAY of a server that shuts down in good order names no stream, the second does. By
+/// then the client has no other request to begin.
+#[test]
+fn what_a_second_word_turns_away_is_asked_again() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut held = Vec::new();
+        for (number, mut stream) in listener.incoming().map_while(Result::ok).enumerate() {
+            let mut say = |bytes: &[u8]| {
+                thread::sleep(Duration::from_millis(30));
+                std::io::Write::write_all(&mut stream, bytes).unwrap();
+            };
+            say(b"\0\0\0\x04\0\0\0\0\0");
+            if number == 0 {
+                say(b"\0\0\x08\x07\0\0\0\0\0\x7f\xff\xff\xff\0\0\0\0");
+                say(b"\0\0\x08\x07\0\0\0\0\0\0\0\0\x01\0\0\0\0");
+            }
+            // Status 200, and the end of stream 1.
+            say(b"\0\0\x01\x01\x05\0\0\0\x01\x88");
+            held.push(stream);
+        }
+    });
+    let server = Server { address, requests: Arc::default() };
+    let outcome = go(&plan(&server, 1, 3, 2));
+    assert_eq!((outcome.ok, outcome.failed, outcome.resent), (2, 0, 1), "{:?}", outcome.errors);
+}
+
 /// It is tried again for each request, not in between as fast as a connect takes.
 #[test]
 fn who_never_takes_a_request_is_not_stormed_and_each_failure_is_counted() {

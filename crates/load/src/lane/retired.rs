@@ -87,7 +87,7 @@ impl<W: World> Lane<'_, W> {
     fn turned_away(&mut self, connection: &mut Connection<W::Stream>) {
         let mut at = 0;
         while at < connection.flights.len() {
-            if connection.flights[at].is_refused_again() > REFUSALS_MAX {
+            if connection.flights[at].refuse() > REFUSALS_MAX {
                 connection.pending -= 1;
                 self.fail_one(connection, at, ErrorKind::Closed, false);
             } else {
@@ -137,6 +137,9 @@ impl<W: World> Lane<'_, W> {
             } else {
                 connection.retired.push(old);
             }
+        }
+        if connection.phase == Phase::Done && connection.pending > 0 {
+            connection.phase = Phase::Closed;
         }
         // One that is on its way fills its places when it has come, one that rests when it may.
         if matches!(connection.phase, Phase::Open | Phase::Closed | Phase::Done) {

@@ -196,7 +196,7 @@ impl<W: World> Lane<'_, W> {
                 self.complete(connection, at, true, &[]);
                 return Ok(true);
             }
-            Event::Reset { refused: true, .. } if exchange.is_refused_again() <= REFUSALS_MAX => {
+            Event::Reset { refused: true, .. } if exchange.refuse() <= REFUSALS_MAX => {
                 if let Some(exchange) = connection.flights.remove(at) {
                     connection.flights.push_back(exchange);
                     connection.pending += 1;
