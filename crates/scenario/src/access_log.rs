@@ -3,6 +3,8 @@
 
 use std::{borrow::Cow, path::Path};
 
+use percent_encoding::{AsciiSet, percent_encode};
+
 use crate::{
     cookie_date,
     error::Error,
@@ -220,11 +222,7 @@ fn in_ascii(target: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     if target.is_ascii() {
         return target;
     }
-    let escaped = |byte: &u8| match byte.is_ascii() {
-        true => char::from(*byte).to_string(),
-        false => format!("%{byte:02X}"),
-    };
-    Cow::Owned(target.iter().map(escaped).collect::<String>().into_bytes())
+    Cow::Owned(percent_encode(&target, &AsciiSet::EMPTY).to_string().into_bytes())
 }
 
 /// Empty when there is none.

@@ -99,12 +99,6 @@ impl<W: World> Lane<'_, W> {
         connection.http2 = Some(http2);
         let has_room = match acted {
             Ok(has_room) => has_room,
-            // It speaks something else, and a next connection will not change that.
-            Err(fault) if connection.phase == Phase::Greeting => {
-                self.tally.first_fault.get_or_insert(fault);
-                self.unreachable(connection, ErrorKind::Protocol);
-                return Digested::Failed;
-            }
             Err(fault) => {
                 self.fault(connection, fault);
                 return Digested::Failed;
