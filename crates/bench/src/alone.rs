@@ -55,13 +55,13 @@ pub fn measure(
 /// With all connections there: fewer would need less.
 fn peak(row: &Row, (document, ran): (Value, Ran)) -> Result<f64, Error> {
     let mut checks = document["checks"].as_array().into_iter().flatten();
-    match checks.find(|check| check["name"] == "connections") {
-        Some(check) if check["state"] == "ok" => Ok(ran.peak_mib),
-        _ => {
-            let what = format!("not all {} connections were established", row.connections);
-            Err(Error::Client("drom load", what))
-        }
+    let check = checks.find(|check| check["name"] == "connections");
+    let evidence = check.and_then(|check| check["evidence"].as_str()).unwrap_or_default();
+    if evidence.starts_with(&format!("{0} of {0} established", row.connections)) {
+        return Ok(ran.peak_mib);
     }
+    let what = format!("not all {} connections were established: {evidence}", row.connections);
+    Err(Error::Client("drom load", what))
 }
 
 /// In milliseconds.

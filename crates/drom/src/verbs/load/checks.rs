@@ -300,14 +300,19 @@ fn lateness(plan: &Plan, outcome: &Outcome) -> Option<Found> {
     let unkept = outcome.latency_unkept();
     let told = |(quantile, name): &(f64, &str)| {
         let [with, without] = [&outcome.latency, &unkept].map(|times| times.quantile_ns(*quantile));
-        let is_known = answers as f64 * (1.0 - quantile) >= BEYOND_MIN;
-        let is_late = is_known && with as f64 > LATE_RATIO * without as f64;
+        let is_late = with as f64 > LATE_RATIO * without as f64;
         let [with, without] = [with, without].map(|ns| time_us(ns as f64 / 1e3));
         is_late.then(|| format!("{name} {with}, {without} without that"))
     };
-    let late: Vec<String> = LATE_QUANTILES.iter().filter_map(told).collect();
+    let is_known = |(quantile, _): &&(f64, &str)| answers as f64 * (1.0 - quantile) >= BEYOND_MIN;
+    let (known, unknown): (Vec<_>, Vec<_>) = LATE_QUANTILES.iter().partition(is_known);
+    let late: Vec<String> = known.into_iter().filter_map(told).collect();
     Some(match late.is_empty() {
-        true => Found::Good(lay),
+        true if unknown.is_empty() => Found::Good(lay),
+        true => {
+            let names: Vec<&str> = unknown.into_iter().map(|(_, name)| *name).collect();
+            Found::Good(format!("{lay}; too few answers to say it of {}", names.join(", ")))
+        }
         false => Found::Bad(format!("{lay} before the client took them: {}", late.join("; "))),
     })
 }
@@ -580,6 +585,20 @@ mod tests {
         assert_eq!(advised, ["connections"]);
         let words = lost[2].words();
         assert!(words.starts_with("3 of 4") && words.contains("; fewer clients"), "{words}");
+    }
+
+    #[test]
+    fn lateness_is_said_only_of_percentiles_with_answers_beyond_them() {
+        let of = |answers: u32| {
+            let mut outcome = Outcome { engine: "closed-loop http/1.1 epoll", ..good() };
+            (0..answers).for_each(|_| outcome.latency.record_ns(1_000_000));
+            let checks = all(&plan(), &outcome).into_iter();
+            checks.filter(|check| check.name == "lateness").map(|check| check.evidence).next()
+        };
+        let words = of(150).expect("there are answers");
+        assert!(words.ends_with("; too few answers to say it of p99, p99.9"), "{words}");
+        assert!(of(20_000).expect("there are answers").ends_with("for 1 ms or more"));
+        assert_eq!(of(0), None);
     }
 
     #[test]

@@ -14,6 +14,9 @@ use super::{
 
 /// From one segment in a thousand requests on, latencies hold retransmission timers.
 const RETRANSMITS_A_REQUEST_MAX: f64 = 0.001;
+/// Lost segments that others behind them made known at once.
+const NO_TIMER: &str = "no latency holds a retransmission timer, yet some a round trip more: look \
+                        for a network that loses packets";
 /// How long a closed connection keeps its port (TCP_TIMEWAIT_LEN of Linux).
 const TIME_WAIT_S: f64 = 60.0;
 /// Of ports or open files.
@@ -45,7 +48,11 @@ pub fn retransmits(plan: &Plan, outcome: &Outcome) -> Option<Found> {
         per_request(rate),
         count(timeouts)
     );
-    Some(Found::good_if(rate <= RETRANSMITS_A_REQUEST_MAX, evidence))
+    Some(match (rate <= RETRANSMITS_A_REQUEST_MAX, timeouts) {
+        (true, _) => Found::Good(evidence),
+        (false, 0) => Found::Because(evidence, NO_TIMER),
+        (false, _) => Found::Bad(evidence),
+    })
 }
 
 fn per_request(rate: f64) -> String {
@@ -162,6 +169,10 @@ mod tests {
         let all = checked(Limits { network, ..limits() }, 0);
         assert_eq!(state(&all, "retransmits"), Some(State::Warning));
         assert!(all[0].evidence.contains("20 segments") && all[0].evidence.contains("0.00200 a"));
+        assert_eq!(all[0].advice, Some(NO_TIMER), "none ran out");
+        let network = Network { timeouts: Some(1), ..network };
+        let all = checked(Limits { network, ..limits() }, 0);
+        assert!(all[0].advice.is_some_and(|advice| advice.contains("200 ms")), "{all:?}");
         let network = Network { listen_drops: Some(1), ..limits().network };
         let all = checked(Limits { network, ..limits() }, 0);
         assert_eq!(state(&all, "listen_queue"), Some(State::Warning));
