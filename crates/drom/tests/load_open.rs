@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use drom_testkit::{Script, Server};
+use drom_testkit::{Script, Server, Turn};
 use loading::{document, drom, server};
 use serde_json::Value;
 
@@ -133,6 +133,17 @@ fn who_is_far_behind_is_told_and_who_is_behind_by_a_little() {
     // A tenth too much is no steep rise beside the second of waiting that the warm-up leaves.
     let standing = &["--rate", "112", "--warmup", "4s", "-d", "3s"][..];
     assert_eq!(backlog(Script::limited(100.0), standing), "warning");
+}
+
+/// A second in which nothing goes on is seen in what waits, be it on connections or for one.
+#[test]
+fn who_stood_still_is_told_however_few_connections_there_are() {
+    for connections in ["20", "600"] {
+        let freeze = drom_testkit::Window::new(500, 1_200);
+        let script = Script { freezes: vec![freeze], ..Script::always(Turn::default()) };
+        let flags = ["-c", connections, "--rate", "400", "-d", "3s"];
+        assert_eq!(backlog(script, &flags), "warning", "{connections} connections");
+    }
 }
 
 /// However long the window is: it is the same few that wait at any moment.

@@ -99,6 +99,9 @@ fn tls_failure(reason: &str) -> String {
                 of version 3, or take any certificate with --insecure"
             .to_owned();
     }
+    if reason.contains("CertificateRequired") {
+        return "the server wants to see a certificate: name one with --cert and --key".to_owned();
+    }
     format!("{reason}{}", tls_hint(reason))
 }
 
@@ -108,8 +111,6 @@ fn tls_hint(reason: &str) -> &'static str {
          --insecure"
     } else if reason.contains("Expired") || reason.contains("expired") {
         "; renew the server's certificate, or trust any with --insecure"
-    } else if reason.contains("CertificateRequired") {
-        "; the server wants to see a certificate: name one with --cert and --key"
     } else if reason.contains("alert: UnknownCA") || reason.contains("alert: BadCertificate") {
         "; the server does not trust the certificate that it was shown (--cert)"
     } else if reason.contains("certificate") {

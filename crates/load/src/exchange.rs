@@ -15,7 +15,9 @@ pub struct Exchange {
     pub connected_ns: u64,
     /// When its connection was ready; before `begun_ns` for a connection that was there already.
     pub ready_ns: u64,
-    /// Just before its first byte was written; for pipelined requests, those written together.
+    /// Just before its first byte was written; for pipelined requests, those written together. One
+    /// that is written once more takes along what it was held for, and not how long it took to have
+    /// another connection.
     pub written_ns: u64,
     /// When its last byte was written.
     pub sent_ns: u64,
@@ -39,6 +41,10 @@ pub struct Exchange {
     pub length: Option<u64>,
     /// How often the server has refused its stream.
     pub refusals: u8,
+    /// How long the server had it before it turned it away, where it is written once more.
+    pub held_ns: u64,
+    /// And is not written again yet.
+    pub is_taken_back: bool,
     /// It began while fewer than half of the thread's places were in use.
     pub is_sparse: bool,
 }
@@ -63,8 +69,24 @@ impl Exchange {
             status: 0,
             length: None,
             refusals: 0,
+            held_ns: 0,
+            is_taken_back: false,
             is_sparse: false,
         }
+    }
+
+    /// It is written now; whether once more.
+    #[inline]
+    pub fn write(&mut self, now_ns: u64) -> bool {
+        self.written_ns = now_ns.saturating_sub(self.held_ns);
+        std::mem::take(&mut self.is_taken_back)
+    }
+
+    /// The server will not answer it here.
+    pub fn take_back(&mut self, now_ns: u64) {
+        self.held_ns = now_ns.saturating_sub(self.written_ns);
+        self.is_taken_back = true;
+        (self.stream, self.first_byte_ns, self.status) = (0, 0, 0);
     }
 
     /// Notes that the server has refused it; how often that makes.

@@ -68,6 +68,9 @@ pub struct Lane<'a, W> {
     pub now_ns: u64,
     /// Why the run as a whole cannot go on.
     pub fatal: Option<Error>,
+    /// The same, if it stays so that no connection is established.
+    unless_established: Option<Error>,
+    handshakes_failed: u32,
     /// How long what is read has lain there, where somebody wants to know.
     pub lay: Lay,
     /// Streams that the server allowed at once when it was asked last, where they are fewer than
@@ -129,6 +132,8 @@ impl<'a, W: World> Lane<'a, W> {
             throttled: BinaryHeap::new(),
             records: Vec::new(),
             fatal: None,
+            unless_established: None,
+            handshakes_failed: 0,
             lay: Lay::default(),
             streams_max: None,
             template,
@@ -147,6 +152,12 @@ impl<'a, W: World> Lane<'a, W> {
             anyone_established: false,
             anyone_answered: false,
         }
+    }
+
+    /// Why there is nothing to be told of this thread's requests.
+    pub fn failure(&mut self) -> Option<Error> {
+        let unless = self.unless_established.take().filter(|_| !self.anyone_established);
+        self.fatal.take().or(unless)
     }
 
     /// The head of the first answer, as it came.
@@ -417,7 +428,7 @@ impl<'a, W: World> Lane<'a, W> {
             self.fail(connection, ErrorKind::Closed);
         } else if !kept {
             // What the server has said it will not answer is asked again elsewhere.
-            self.tally.counts.resent += connection.flights.len() as u64 - connection.pending as u64;
+            connection.take_written_back(self.now_ns);
             self.hang_up(connection);
             self.write_request(connection);
         }

@@ -171,7 +171,8 @@ pub const METRICS: &[Metric] = &[
         doc: "requests that were written once more on another connection",
         more: "The server had announced not to answer them (`Connection: close`, GOAWAY), or \
                refused their stream. Each is one of `sent`, and no failure: a server's own count \
-               is `sent + resent`",
+               is `sent + resent`. How long the server had it before it turned it away is in \
+               its latency, making the other connection is not",
         ..requests("requests.resent", "Connects")
     },
     Metric {

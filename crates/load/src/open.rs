@@ -189,6 +189,12 @@ impl Open {
         Some(planned_ns)
     }
 
+    /// Requests whose time has come and that no connection was free for.
+    pub fn waiting(&self, now_ns: u64) -> u64 {
+        let is_due = |at_ns: &u64| self.start_ns + at_ns <= now_ns.min(self.end_ns - 1);
+        self.schedule.clone().take_while(is_due).count() as u64
+    }
+
     pub fn has_free(&self) -> bool {
         !self.idle.is_empty()
     }
@@ -295,6 +301,15 @@ mod tests {
         assert_eq!(open.wake_ns(0), Some(5_000 * MS));
         let mut take = || open.take_free(5_200 * MS).map(|due| due.token);
         assert_eq!((take(), take(), take()), (Some(3), Some(4), None));
+    }
+
+    #[test]
+    fn who_waits_is_counted_and_goes_on_waiting() {
+        let mut open = open();
+        assert_eq!(open.waiting(4_999 * MS), 0);
+        assert_eq!((open.waiting(5_150 * MS), open.waiting(9_000 * MS)), (2, 10));
+        open.take_due(5_150 * MS);
+        assert_eq!(open.waiting(5_150 * MS), 1);
     }
 
     /// Or the thread would look for it again and again until the last answer.

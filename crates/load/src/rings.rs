@@ -309,6 +309,8 @@ impl Inner {
         match usize::try_from(result) {
             Ok(bytes) => slot.sent += bytes,
             Err(_) if is_passing(result) => {}
+            // The receive will tell, behind what the peer has said before it closed.
+            Err(_) if slot.is_receiving => return None,
             Err(_) => {
                 slot.error.get_or_insert(-result);
                 return Some(Ready { readable: true, closing: true, ..quiet });

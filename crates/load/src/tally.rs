@@ -36,7 +36,7 @@ pub struct Counts {
     pub bytes_read: u64,
     pub body_bytes: u64,
     pub reconnects: u64,
-    /// Pipelined requests that the server announced it would not answer, written once more.
+    /// Requests that the server would not answer where they were written, written once more.
     pub resent: u64,
     /// Time of requests on their connections, by the stamps: what the histograms should add up to.
     pub stamped_ns: u64,

@@ -26,8 +26,9 @@ pub struct Interval {
     pub failed: u64,
     pub errors: Vec<(ErrorKind, u64)>,
     pub bytes_read: u64,
-    /// At its end.
+    /// At its end: requests under way, and those of an open loop that no connection was free for.
     pub in_flight: u64,
+    pub waiting: u64,
     /// [`Latency::to_bytes`]: two hours of whole histograms would not fit.
     latency: Vec<u8>,
 }
@@ -39,6 +40,7 @@ pub struct Slice {
     pub length: Duration,
     pub tally: Tally,
     pub in_flight: u64,
+    pub waiting: u64,
     /// None comes after it from this thread.
     pub is_last: bool,
 }
@@ -62,6 +64,7 @@ struct Gathered {
     tally: Tally,
     length: Duration,
     in_flight: u64,
+    waiting: u64,
 }
 
 impl Timeline {
@@ -88,6 +91,7 @@ impl Timeline {
         gathered.tally.merge(&slice.tally);
         gathered.length = gathered.length.max(slice.length);
         gathered.in_flight += slice.in_flight;
+        gathered.waiting += slice.waiting;
         if slice.is_last {
             self.lasts[slice.thread] = Some(slice.number);
         }
@@ -164,6 +168,7 @@ impl Gathered {
             errors: counts.errors().filter(|(_, count)| *count > 0).collect(),
             bytes_read: counts.bytes_read,
             in_flight: self.in_flight,
+            waiting: self.waiting,
             latency: self.tally.times.latency.to_bytes(),
         }
     }
@@ -202,7 +207,7 @@ impl Interval {
         self.ok += next.ok;
         self.failed += next.failed;
         self.bytes_read += next.bytes_read;
-        self.in_flight = next.in_flight;
+        (self.in_flight, self.waiting) = (next.in_flight, next.waiting);
         for (kind, count) in &next.errors {
             match self.errors.iter_mut().find(|(own, _)| own == kind) {
                 Some((_, own)) => *own += count,
@@ -231,7 +236,7 @@ mod tests {
             );
         }
         tally.failed(ErrorKind::Closed, &Exchange::new(0, 0), 5);
-        Slice { thread, number, length: SLICE, tally, in_flight: 1, is_last: false }
+        Slice { thread, number, length: SLICE, tally, in_flight: 1, waiting: 3, is_last: false }
     }
 
     #[test]
@@ -244,9 +249,9 @@ mod tests {
         assert_eq!(timeline.last().map(|last| last.start), Some(Duration::from_secs(1)));
         let (sum, intervals) = timeline.finish();
         assert_eq!((sum.counts.ok, sum.times.latency.count()), (50, 50));
-        let told = |i: &Interval| (i.start.as_secs(), i.answers(), i.in_flight);
+        let told = |i: &Interval| (i.start.as_secs(), i.answers(), i.in_flight, i.waiting);
         let all: Vec<_> = intervals.iter().map(told).collect();
-        assert_eq!(all, [(0, 20, 2), (1, 20, 2), (2, 10, 1)]);
+        assert_eq!(all, [(0, 20, 2, 6), (1, 20, 2, 6), (2, 10, 1, 3)]);
         assert!(intervals[0].latency().max_ns().abs_diff(10_000) < 10, "three digits");
         assert_eq!(intervals[0].errors, [(ErrorKind::Closed, 2)]);
     }

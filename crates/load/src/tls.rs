@@ -7,14 +7,17 @@ use std::{
     fs::File,
     io::{self, BufReader, ErrorKind, Read, Write},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use rustls::{
     ClientConfig, ClientConnection, InconsistentKeys, RootCertStore, SignatureScheme,
     SupportedCipherSuite, SupportedProtocolVersion,
     client::{
-        Resumption, WebPkiServerVerifier,
+        ResolvesClientCert, Resumption, WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     },
     crypto::{CryptoProvider, ring},
@@ -87,6 +90,24 @@ pub struct Security {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
     tunnel: Option<Arc<[u8]>>,
+    nobody: Arc<Nobody>,
+}
+
+/// Who has no certificate to show, and remembers that one was asked for.
+#[derive(Debug, Default)]
+struct Nobody {
+    was_asked: AtomicBool,
+}
+
+impl ResolvesClientCert for Nobody {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.was_asked.store(true, Relaxed);
+        None
+    }
+
+    fn has_certs(&self) -> bool {
+        false
+    }
 }
 
 impl Trust {
@@ -100,8 +121,9 @@ impl Trust {
             .map_err(|error| Error::Tls { reason: error.to_string() })?;
         let judge = Arc::new(self.judge(provider)?);
         let builder = builder.dangerous().with_custom_certificate_verifier(judge);
+        let nobody = Arc::<Nobody>::default();
         let mut config = match &self.client_files {
-            None => builder.with_no_client_auth(),
+            None => builder.with_client_cert_resolver(Arc::clone(&nobody) as Arc<_>),
             Some((chain, key)) => {
                 let own = own_certificate(chain, key, self.provider())?;
                 builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own)))
@@ -111,7 +133,7 @@ impl Trust {
         config.enable_sni = !self.no_sni;
         config.resumption =
             if self.resume { Resumption::default() } else { Resumption::disabled() };
-        Ok(Security { config: Arc::new(config), name, tunnel: None })
+        Ok(Security { config: Arc::new(config), name, tunnel: None, nobody })
     }
 
     fn provider(&self) -> CryptoProvider {
@@ -152,6 +174,12 @@ impl Security {
     #[must_use]
     pub fn through(self, asked: Option<&[u8]>) -> Self {
         Self { tunnel: asked.map(Arc::from), ..self }
+    }
+
+    /// The server wanted to see a certificate, and there was none to show.
+    #[must_use]
+    pub fn lacks_own_certificate(&self) -> bool {
+        self.nobody.was_asked.load(Relaxed)
     }
 
     /// A connection before its handshake, for those who move its records themselves.

@@ -152,7 +152,7 @@ fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
     };
     worker.lane.resting = worker.connections.iter().map(|connection| connection.token).collect();
     let ended = worker.turn();
-    if let Some(error) = worker.lane.fatal.take() {
+    if let Some(error) = worker.lane.failure() {
         return Err(error);
     }
     ended.map(|()| worker.report())
@@ -559,7 +559,9 @@ impl<W: World> Worker<'_, W> {
 
     fn send_slice(&mut self, tally: Tally, length: Duration, is_last: bool) {
         let (thread, number, in_flight) = (self.orders.thread, self.slices, self.lane.in_flight);
-        let slice = Slice { thread, number, length, tally, in_flight, is_last };
+        let open = self.lane.open.as_ref();
+        let waiting = open.map_or(0, |open| open.waiting(self.lane.now_ns));
+        let slice = Slice { thread, number, length, tally, in_flight, waiting, is_last };
         // Nobody listens only when the run is given up.
         let _ = self.orders.slices.send(slice);
         self.slices += 1;

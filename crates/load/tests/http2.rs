@@ -1,13 +1,14 @@
 //! HTTP/2 against a server of another hand (hyperium's h2), and against bytes that no server sends.
 
 use std::{
-    net::SocketAddr,
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use drom_load::{
@@ -28,6 +29,8 @@ enum Act {
     /// The length of the request's body, as text.
     Measure,
     Reset(Reason),
+    /// Refused after so many milliseconds.
+    Refuse(u64),
     /// A visitor is told a token, and has to know it and the cookie after that.
     Talk,
     /// The connection is closed in good order after this one.
@@ -42,6 +45,17 @@ enum Act {
 struct Server {
     address: SocketAddr,
     requests: Arc<AtomicU64>,
+}
+
+impl Server {
+    /// So many requests, now or soon: it may count one after the client has given it up.
+    fn has_seen(&self, requests: u64) {
+        let until = Instant::now() + Duration::from_secs(5);
+        while self.requests.load(SeqCst) < requests && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(self.requests.load(SeqCst), requests);
+    }
 }
 
 fn serve(streams_max: u32, act: fn(u64) -> Act) -> Server {
@@ -102,6 +116,10 @@ async fn answer(
         Act::Talk => return talk(request, respond).await,
         Act::Last => b"bye".to_vec(),
         Act::Reset(reason) => return respond.send_reset(reason),
+        Act::Refuse(after_ms) => {
+            tokio::time::sleep(Duration::from_millis(after_ms)).await;
+            return respond.send_reset(Reason::REFUSED_STREAM);
+        }
         Act::Silence => return std::future::pending().await,
         Act::Short => b"short".to_vec(),
     };
@@ -358,6 +376,142 @@ fn what_a_second_word_turns_away_is_asked_again() {
     let server = Server { address, requests: Arc::default() };
     let outcome = go(&plan(&server, 1, 3, 2));
     assert_eq!((outcome.ok, outcome.failed, outcome.resent), (2, 0, 1), "{:?}", outcome.errors);
+}
+
+/// A server that speaks in bytes: `talk` has the conversation on connection `n`, from 0, and tells
+/// how many requests it has seen there.
+fn speak(talk: impl Fn(u64, &mut TcpStream) -> u64 + Send + Sync + 'static) -> Server {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = Server { address, requests: Arc::default() };
+    let (requests, talk) = (Arc::clone(&server.requests), Arc::new(talk));
+    thread::spawn(move || {
+        for (number, mut stream) in (0..).zip(listener.incoming().map_while(Result::ok)) {
+            let (requests, talk) = (Arc::clone(&requests), Arc::clone(&talk));
+            thread::spawn(move || requests.fetch_add(talk(number, &mut stream), SeqCst));
+        }
+    });
+    server
+}
+
+const SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
+const NO_STREAMS: &[u8] = b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\0";
+const ONE_STREAM: &[u8] = b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x01";
+/// No stream is answered.
+const GONE: &[u8] = b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0";
+/// Status 200, and the end of stream 1.
+const ANSWER: &[u8] = b"\0\0\x01\x01\x05\0\0\0\x01\x88";
+const PREFACE_BYTES: usize = 24;
+
+/// Reads frames until so many are HEADERS, or the end; how many were.
+fn requests(stream: &mut TcpStream, most: u64) -> u64 {
+    let (mut head, mut seen) = ([0; 9], 0);
+    while seen < most && stream.read_exact(&mut head).is_ok() {
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let mut payload = vec![0; length as usize];
+        let is_whole = stream.read_exact(&mut payload).is_ok();
+        seen += u64::from(is_whole && head[3] == 1);
+    }
+    seen
+}
+
+fn say(stream: &mut TcpStream, bytes: &[u8]) {
+    // The client may be gone.
+    let _ = stream.write_all(bytes);
+}
+
+fn greet(stream: &mut TcpStream, settings: &[u8]) {
+    let _ = stream.read_exact(&mut [0; PREFACE_BYTES]);
+    say(stream, settings);
+}
+
+fn wait(ms: u64) {
+    thread::sleep(Duration::from_millis(ms));
+}
+
+/// The server had it all that time; a new connection for it is no part of its answer's.
+#[test]
+fn what_a_server_held_and_turned_away_was_waited_for() {
+    let holding = speak(|number, stream| {
+        if number == 0 {
+            greet(stream, SETTINGS);
+            let seen = requests(stream, 1);
+            wait(120);
+            say(stream, GONE);
+            return seen;
+        }
+        wait(400);
+        greet(stream, SETTINGS);
+        let seen = requests(stream, 1);
+        say(stream, ANSWER);
+        wait(200);
+        seen
+    });
+    let outcome = go(&plan(&holding, 1, 1, 1));
+    assert_eq!((outcome.ok, outcome.resent), (1, 1), "{:?}", outcome.errors);
+    let ms = outcome.latency.max_ns() / 1_000_000;
+    assert!((120..400).contains(&ms), "{ms} ms");
+    let refusing = serve(100, |n| if n == 0 { Act::Refuse(120) } else { Act::Page(10, 0) });
+    let outcome = go(&plan(&refusing, 1, 1, 1));
+    assert_eq!((outcome.ok, outcome.resent), (1, 1), "{:?}", outcome.errors);
+    let ms = outcome.latency.max_ns() / 1_000_000;
+    assert!((120..1_000).contains(&ms), "{ms} ms");
+}
+
+/// Each request waits for its time, and the next one then; nobody waits for ever.
+#[test]
+fn a_server_that_allows_no_streams_is_waited_for_until_the_timeout() {
+    let timeout = Duration::from_millis(100);
+    let never = speak(|_, stream| {
+        greet(stream, NO_STREAMS);
+        requests(stream, u64::MAX)
+    });
+    let outcome = go(&Plan { timeout, ..plan(&never, 2, 4, 12) });
+    assert_eq!(outcome.errors, [(ErrorKind::Timeout, 12)].into());
+    assert_eq!(never.requests.load(SeqCst), 0);
+    let later = speak(|_, stream| {
+        greet(stream, NO_STREAMS);
+        wait(100);
+        say(stream, ONE_STREAM);
+        let seen = requests(stream, 1);
+        say(stream, ANSWER);
+        wait(200);
+        seen
+    });
+    let outcome = go(&plan(&later, 1, 4, 1));
+    assert_eq!((outcome.ok, outcome.failed), (1, 0), "{:?}", outcome.errors);
+}
+
+#[test]
+fn what_is_sent_and_sent_again_is_what_the_server_has_seen() {
+    let gone = speak(|_, stream| {
+        greet(stream, SETTINGS);
+        let first = requests(stream, 1);
+        say(stream, GONE);
+        first + requests(stream, u64::MAX)
+    });
+    let outcome = go(&plan(&gone, 1, 1, 5));
+    assert_eq!((outcome.errors[&ErrorKind::Closed], outcome.resent), (5, 40));
+    gone.has_seen(45);
+}
+
+/// The words may lie there unread while a request is written, which the end has made impossible.
+#[test]
+fn a_server_that_goes_and_closes_at_once_has_said_so() {
+    let hasty = speak(|number, stream| {
+        greet(stream, SETTINGS);
+        if number % 8 == 0 {
+            say(stream, GONE);
+            return 0;
+        }
+        let seen = requests(stream, 1);
+        say(stream, ANSWER);
+        say(stream, b"\0\0\x08\x07\0\0\0\0\0\0\0\0\x01\0\0\0\0");
+        // A close with something unread would be a reset.
+        seen + requests(stream, u64::MAX)
+    });
+    let outcome = go(&plan(&hasty, 4, 3, 400));
+    assert_eq!((outcome.ok, outcome.failed), (400, 0), "{:?}", outcome.errors);
 }
 
 /// It is tried again for each request, not in between as fast as a connect takes.

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use drom_load::{Error, Outcome, Plan, Stop, Target, Trust, run};
+use drom_load::{Error, ErrorKind, Outcome, Plan, Stop, Target, TlsVersion, Trust, run};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{
     RootCertStore, ServerConfig, ServerConnection, StreamOwned, crypto::ring,
@@ -188,10 +188,46 @@ fn a_server_may_ask_who_we_are() {
     assert_eq!(go(&plan(address, "a.example", shown)).expect("measured").ok, 60);
     // TLS 1.3 lets a client speak before it hears that its certificate is missing.
     let said = reason(&plan(address, "a.example", trust.clone()));
-    assert!(said.contains("CertificateRequired; ") && said.contains("--cert and --key"), "{said}");
+    assert!(said.contains("to see a certificate: name one with --cert and --key"), "{said}");
+    // That of TLS 1.2 is a handshake that failed.
+    let old = Trust { only: Some(TlsVersion::V12), ..trust.clone() };
+    for _ in 0..5 {
+        let said = reason(&plan(address, "a.example", old.clone()));
+        assert!(said.contains("to see a certificate: name one with --cert and --key"), "{said}");
+    }
     let swapped = Trust { client_files: Some((files.1, files.0)), ..trust };
     let said = reason(&plan(address, "a.example", swapped));
     assert!(said.contains("client.key") && said.contains("no PEM certificate"), "{said}");
+}
+
+/// The first handshake is no more than any other, unless all are like it.
+#[test]
+fn a_server_that_fails_some_handshakes_is_measured() {
+    let issuer = Issuer::new();
+    let whole = issuer.server("a.example", false);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for (number, mut client) in listener.incoming().flatten().enumerate() {
+            if number % 3 == 0 {
+                let _ = client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+                continue;
+            }
+            let mut server = TcpStream::connect(whole).expect("it listens");
+            let (mut back, mut forth) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            thread::spawn(move || {
+                let _ = std::io::copy(&mut forth, &mut back);
+                let _ = back.shutdown(std::net::Shutdown::Both);
+            });
+            thread::spawn(move || {
+                let _ = std::io::copy(&mut client, &mut server);
+                let _ = server.shutdown(std::net::Shutdown::Both);
+            });
+        }
+    });
+    let each = plan(address, "a.example", trusting(&issuer));
+    let outcome = go(&Plan { keepalive: false, threads: 1, ..each }).expect("measured");
+    assert_eq!((outcome.ok, outcome.errors[&ErrorKind::Tls]), (40, 20));
 }
 
 #[test]

@@ -73,8 +73,8 @@ impl<W: World> Lane<'_, W> {
             self.retire(connection);
             return self.settle_retired(connection);
         }
-        self.tally.counts.resent += connection.written_flights() as u64;
         let has_answered = connection.on_socket > 0;
+        connection.take_written_back(self.now_ns);
         self.hang_up(connection);
         match has_answered {
             true => self.refill(connection),
@@ -131,7 +131,7 @@ impl<W: World> Lane<'_, W> {
             return;
         }
         for mut old in std::mem::take(&mut connection.retired) {
-            self.tally.counts.resent += connection.take_back(&mut old);
+            connection.take_back(&mut old, self.now_ns);
             if old.flights.is_empty() {
                 connection.answers += old.answers;
             } else {
@@ -160,29 +160,33 @@ impl<Stream> Connection<Stream> {
         std::mem::replace(self, next)
     }
 
-    /// Requests that are not written there, or come after the last one that is answered; how many
-    /// of them were written.
-    fn take_back(&mut self, old: &mut Self) -> u64 {
+    /// Requests that are not written there, or come after the last one that is answered.
+    fn take_back(&mut self, old: &mut Self, now_ns: u64) {
         let last = old.http2.as_ref().and_then(|http2| http2.last_stream());
         let is_owed = |exchange: &Exchange| last.is_none_or(|last| exchange.stream <= last);
         let written = old.written_flights();
-        let mut resent = 0;
         for (at, mut exchange) in std::mem::take(&mut old.flights).into_iter().enumerate() {
             let is_written = at < written;
             if is_written && is_owed(&exchange) {
                 old.flights.push_back(exchange);
                 continue;
             }
-            exchange.stream = 0;
-            resent += u64::from(is_written);
+            if is_written {
+                exchange.take_back(now_ns);
+            }
             self.flights.push_back(exchange);
             self.pending += 1;
         }
         old.pending = 0;
-        resent
     }
 
     fn written_flights(&self) -> usize {
         self.flights.len() - self.pending
+    }
+
+    /// Those that were written are to be written again, elsewhere.
+    pub(super) fn take_written_back(&mut self, now_ns: u64) {
+        let written = self.written_flights();
+        self.flights.iter_mut().take(written).for_each(|exchange| exchange.take_back(now_ns));
     }
 }

@@ -51,7 +51,7 @@ impl<W: World> Lane<'_, W> {
                     None => http2.request(&self.template),
                     Some(users) => http2.send(users.request(exchange.user), is_secure),
                 };
-                exchange.written_ns = self.now_ns;
+                self.tally.counts.resent += u64::from(exchange.write(self.now_ns));
                 exchange.ready_ns = connection.ready_ns;
             }
             connection.pending -= room;
@@ -66,6 +66,9 @@ impl<W: World> Lane<'_, W> {
         match write_on(stream, &http2.out, &mut connection.written) {
             Ok(true) => {}
             Ok(false) => return,
+            // What the server has said before it closed is still to be read, and then its end: a
+            // GOAWAY tells which requests it will not answer.
+            Err(error) if write_error(&error) == ErrorKind::Closed => {}
             Err(error) => return self.fail_by(connection, write_error(&error), &error),
         }
         http2.out.clear();
@@ -77,6 +80,10 @@ impl<W: World> Lane<'_, W> {
     pub(super) fn places(&self, connection: &Connection<W::Stream>) -> usize {
         let depth = self.depth.saturating_sub(connection.owed());
         let places = match &connection.http2 {
+            // One waits for a server that allows none for now: its time runs.
+            Some(http2) if http2.streams_max() == 0 && http2.last_stream().is_none() => {
+                depth.min(1)
+            }
             Some(http2) => depth.min(http2.places()),
             None => depth,
         };
@@ -90,12 +97,14 @@ impl<W: World> Lane<'_, W> {
         input: &[u8],
     ) -> Digested {
         let Some(mut http2) = connection.http2.take() else { return Digested::Failed };
+        let allowed = http2.streams_max();
         let acted = self.act_on_all(connection, &mut http2, input);
         if connection.stream.is_none() {
             // An answer was the connection's last.
             return Digested::Answers;
         }
         let last = http2.last_stream();
+        let allows_more = http2.streams_max() > allowed && connection.pending > 0;
         connection.http2 = Some(http2);
         let has_room = match acted {
             Ok(has_room) => has_room,
@@ -109,7 +118,7 @@ impl<W: World> Lane<'_, W> {
             self.go_away(connection, last);
             return Digested::Failed;
         }
-        match (connection.http2.is_some(), has_room) {
+        match (connection.http2.is_some(), has_room || allows_more) {
             (false, _) => Digested::Failed,
             (true, true) => Digested::Answers,
             (true, false) => Digested::Part,
@@ -191,10 +200,10 @@ impl<W: World> Lane<'_, W> {
                 return Ok(true);
             }
             Event::Reset { refused: true, .. } if exchange.refuse() <= REFUSALS_MAX => {
-                if let Some(exchange) = connection.flights.remove(at) {
+                if let Some(mut exchange) = connection.flights.remove(at) {
+                    exchange.take_back(self.now_ns);
                     connection.flights.push_back(exchange);
                     connection.pending += 1;
-                    self.tally.counts.resent += 1;
                 }
                 return Ok(true);
             }

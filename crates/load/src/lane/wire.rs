@@ -14,6 +14,7 @@ use crate::{
     poll::Ready,
     protocol::{Event, Fault},
     socket::{Route, Transport},
+    tls::Security,
     world::World,
 };
 
@@ -23,6 +24,8 @@ const SEGMENT_BYTES: usize = 1_200;
 const SKIP_BYTES_MIN: u64 = 16 * 1024;
 /// A throttled connection reads so often.
 const SHARES_A_SECOND: u64 = 50;
+/// With so many handshakes that failed, and none that did not, no other is waited for.
+const HANDSHAKE_TRIES: u32 = 4;
 /// Most heads are shorter.
 const HEAD_ROOM: usize = 1_024;
 
@@ -153,20 +156,31 @@ impl<W: World> Lane<'_, W> {
         self.refill(connection);
     }
 
+    /// Where the first ones fail, all do; one that fails among others is an error like any other.
     fn handshake_failed(&mut self, connection: &mut Connection<W::Stream>, error: &io::Error) {
         if !self.anyone_established {
-            self.refused_by_tls(connection, error);
+            self.handshakes_failed += 1;
+            let why = self.refused_by_tls(connection, error);
+            match self.handshakes_failed >= self.groups.min(HANDSHAKE_TRIES) {
+                true => self.fatal = Some(why),
+                false => self.unless_established = Some(why),
+            }
         }
         self.unreachable(connection, ErrorKind::Tls);
     }
 
-    fn refused_by_tls(&mut self, connection: &Connection<W::Stream>, error: &io::Error) {
+    fn refused_by_tls(&self, connection: &Connection<W::Stream>, error: &io::Error) -> Error {
+        let security = self.route(connection).security.as_ref();
+        let lacks_own = security.is_some_and(Security::lacks_own_certificate);
         let reason = match error.kind() {
+            _ if lacks_own && may_want_certificate(error) => {
+                // The alert of TLS 1.3.
+                "CertificateRequired".to_owned()
+            }
             io::ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
             _ => error.to_string(),
         };
-        let address = self.route(connection).address.clone();
-        self.fatal = Some(Error::Handshake { address, reason });
+        Error::Handshake { address: self.route(connection).address.clone(), reason }
     }
 
     fn read_failed(&mut self, connection: &mut Connection<W::Stream>, error: &io::Error) {
@@ -174,7 +188,7 @@ impl<W: World> Lane<'_, W> {
         // With TLS 1.3 a client has its side of the handshake done before the server has looked at
         // its certificate.
         if kind == ErrorKind::Tls && !self.anyone_answered {
-            self.refused_by_tls(connection, error);
+            self.fatal = Some(self.refused_by_tls(connection, error));
         }
         self.fail_by(connection, kind, error);
     }
@@ -184,6 +198,9 @@ impl<W: World> Lane<'_, W> {
         let Some(stream) = &mut connection.stream else { return };
         match stream.push() {
             Ok(()) => self.flush(connection),
+            // As in `write_out`.
+            Err(error)
+                if connection.http2.is_some() && write_error(&error) == ErrorKind::Closed => {}
             Err(error) => self.fail_by(connection, write_error(&error), &error),
         }
     }
@@ -293,7 +310,7 @@ impl<W: World> Lane<'_, W> {
         };
         let first = connection.flights.len() - connection.pending + begun;
         for exchange in connection.flights.iter_mut().skip(first) {
-            exchange.written_ns = self.now_ns;
+            self.tally.counts.resent += u64::from(exchange.write(self.now_ns));
             exchange.connected_ns = connection.secure_ns;
             exchange.ready_ns = connection.ready_ns;
         }
@@ -548,6 +565,23 @@ impl<W: World> Lane<'_, W> {
         if connection.phase == Phase::Closed {
             self.refill(connection);
         }
+    }
+}
+
+/// TLS 1.2 has no word of its own for it, and a close may come before any.
+fn may_want_certificate(error: &io::Error) -> bool {
+    let alerts = ["CertificateRequired", "HandshakeFailure", "BadCertificate", "AccessDenied"];
+    match error.kind() {
+        io::ErrorKind::InvalidData => {
+            let text = error.to_string();
+            alerts.iter().any(|alert| text.ends_with(&format!("fatal alert: {alert}")))
+        }
+        kind => matches!(
+            kind,
+            io::ErrorKind::UnexpectedEof
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::ConnectionReset
+        ),
     }
 }
 

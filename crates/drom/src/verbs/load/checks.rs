@@ -393,7 +393,8 @@ fn behind(plan: &Plan, outcome: &Outcome, open: &OpenTally) -> Option<(u64, u64)
     }
     let pace = plan.pace.as_ref()?;
     let at_end = open.drained + open.unsent + late(plan, outcome, open);
-    let most = outcome.timeline.iter().map(|second| second.in_flight).max().unwrap_or(0);
+    let at_ends = outcome.timeline.iter().map(|second| second.in_flight + second.waiting);
+    let most = at_ends.max().unwrap_or(0);
     let rates = pace.stages.iter().flat_map(|stage| [stage.from_rps, stage.to_rps]);
     let rates_max = rates.fold(0.0, f64::max);
     let usual = rates_max * open.rise.quickest_third_s().unwrap_or(0.0);

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{json::Latencies, told::Told};
 
 /// The first columns of the series, and what they are; latencies and errors follow.
-pub const SINGLE: [(&str, &str); 8] = [
+pub const SINGLE: [(&str, &str); 9] = [
     ("start_s", "when it began, from the opening of the window"),
     ("length_s", "1; the last one is shorter, those of a run of over two hours are 2, 4, ..."),
     ("sent", "requests begun in it"),
@@ -18,6 +18,7 @@ pub const SINGLE: [(&str, &str); 8] = [
     ("failed", "answers with a status of 400 or more, and errors"),
     ("bytes_read", "bytes of answers"),
     ("in_flight", "requests under way at its end"),
+    ("waiting", "requests of an open loop that were due at its end and had no connection"),
     ("rate_rps", "complete answers a second"),
 ];
 
@@ -31,6 +32,7 @@ pub struct Second {
     failed: u64,
     bytes_read: u64,
     in_flight: u64,
+    waiting: u64,
     pub rate_rps: f64,
     pub latency_us: Latencies,
     pub errors: BTreeMap<&'static str, u64>,
@@ -47,9 +49,9 @@ pub fn csv(told: &Told<'_>) -> String {
     let single = SINGLE.iter().map(|(name, _)| (*name).to_owned());
     let mut out = single.chain(statistics).chain(kinds).collect::<Vec<_>>().join(",") + "\n";
     for second in seconds(told) {
-        let Second { sent, ok, failed, bytes_read, in_flight, .. } = second;
+        let Second { sent, ok, failed, bytes_read, in_flight, waiting, .. } = second;
         let _ = write!(out, "{:.6},{:.6}", second.start_s, second.length_s);
-        let _ = write!(out, ",{sent},{ok},{failed},{bytes_read},{in_flight}");
+        let _ = write!(out, ",{sent},{ok},{failed},{bytes_read},{in_flight},{waiting}");
         let _ = write!(out, ",{:.3}", second.rate_rps);
         for (_, us) in second.latency_us.figures() {
             out += &us.map_or_else(|| ",".to_owned(), |us| format!(",{us:.3}"));
@@ -92,6 +94,7 @@ fn second(interval: &Interval) -> Second {
         failed: interval.failed,
         bytes_read: interval.bytes_read,
         in_flight: interval.in_flight,
+        waiting: interval.waiting,
         rate_rps: interval.rate_rps(),
         latency_us: Latencies::of(&interval.latency()),
         errors: interval.errors.iter().map(|(kind, count)| (kind.name(), *count)).collect(),

@@ -343,15 +343,17 @@ fn rates(plan: &Plan, outcome: &Outcome, paint: Paint, width: Option<usize>) -> 
         ),
         row(paint, "Client", &format!("{:>10} of CPU a request", time_us(cpu))),
     ]);
-    if outcome.reconnects > 0 {
-        let resent = match outcome.resent {
-            0 => String::new(),
-            requests => format!(", {} requests sent again", count(requests)),
-        };
-        let text = format!("{:>10} again{resent}", count(outcome.reconnects));
-        lines.push(row(paint, "Connects", &text));
-    }
+    lines.extend(again(outcome).map(|text| row(paint, "Connects", &text)));
     lines
+}
+
+fn again(outcome: &Outcome) -> Option<String> {
+    let resent = match outcome.resent {
+        0 => String::new(),
+        requests => format!(", {} sent again", number_of(requests, "request")),
+    };
+    let is_any = outcome.reconnects > 0 || outcome.resent > 0;
+    is_any.then(|| format!("{:>10} again{resent}", count(outcome.reconnects)))
 }
 
 /// Rounds, steps, and the checks that failed.
