@@ -3,7 +3,13 @@
 #[path = "support/loading.rs"]
 mod loading;
 
-use std::{collections::HashMap, fs, path::Path};
+use std::{
+    collections::HashMap,
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use hdrhistogram::{
     Histogram,
@@ -178,6 +184,30 @@ fn a_file_that_cannot_be_written_is_known_before_the_run() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("only one result can go to standard output"), "{said}");
+}
+
+#[test]
+fn a_run_without_a_result_leaves_no_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (csv, series, hdr, html) = (at("csv"), at("series"), at("hdr"), at("html"));
+    let files = ["--csv", &csv, "--csv-series", &series, "--hdr", &hdr, "--html", &html];
+    let left = || fs::read_dir(folder.path()).expect("a folder").count();
+    let output = drom(&[&["http://127.0.0.1:1/", "-n", "1"], &files[..]].concat());
+    assert_eq!((output.status.code(), left()), (Some(1), 0), "{output:?}");
+
+    let (_server, url) = server();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
+    command.args(["load", &url, "-d", "60s", "-q"]).args(files);
+    let mut child = command.stdout(Stdio::null()).spawn().expect("drom can be started");
+    drom_observe::clock::sleep(Duration::from_millis(500));
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    assert_eq!(left(), 0, "killed");
+
+    fs::write(&csv, "of an earlier run").expect("written");
+    drop(drom(&[&url, "-n", "0", "--csv", &csv]));
+    assert_eq!(fs::read_to_string(&csv).expect("it is there"), "of an earlier run");
 }
 
 /// The lines of a CSV without quotes, by the names of their columns.

@@ -1,8 +1,7 @@
 //! Where the result goes: flags, and who writes what they ask for.
 
 use std::{
-    fs,
-    io::{self, Write as _},
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -139,11 +138,45 @@ pub fn cannot_write(path: &Path, error: &io::Error) -> String {
     format!("cannot write {}: {error}", path.display())
 }
 
-/// What a file of an earlier run holds stays until there is something to put in its place. A pipe
-/// is not opened: its reader would see an end.
+/// What a file of an earlier run holds stays until there is something to put in its place, and
+/// where there is none yet nothing is left: the run may have no result. A pipe is not opened: its
+/// reader would see an end.
 pub fn openable(path: &Path) -> io::Result<()> {
-    if path.metadata().is_ok_and(|known| !known.is_file() && !known.is_dir()) {
-        return Ok(());
+    match path.metadata() {
+        Ok(known) if !known.is_file() && !known.is_dir() => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => creatable(path),
+        _ => fs::OpenOptions::new().append(true).open(path).map(drop),
     }
-    fs::OpenOptions::new().append(true).create(true).open(path)?.flush()
+}
+
+fn creatable(path: &Path) -> io::Result<()> {
+    match fs::OpenOptions::new().write(true).create_new(true).open(path) {
+        // What cannot be removed again can be written all the same.
+        Ok(_) => fs::remove_file(path).or(Ok(())),
+        // A link to a file that is not there yet: what it points to is tried.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_symlink() => {
+            let folder = path.parent().unwrap_or(Path::new(""));
+            creatable(&folder.join(fs::read_link(path)?))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_tried_and_left_as_it_was() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("old.csv"), "of an earlier run").expect("written");
+        std::os::unix::fs::symlink("new.csv", at("link.csv")).expect("a link");
+        for name in ["old.csv", "new.csv", "link.csv"] {
+            assert!(openable(&at(name)).is_ok(), "{name}");
+        }
+        assert_eq!(fs::read_to_string(at("old.csv")).expect("it is there"), "of an earlier run");
+        assert!(!at("new.csv").exists() && at("link.csv").is_symlink());
+        assert!(openable(&at("none/new.csv")).is_err() && openable(folder.path()).is_err());
+    }
 }
