@@ -280,20 +280,20 @@ pub fn fold(text: &str, width: usize) -> String {
 }
 
 /// The words of a text in lines: the first of at most so many columns, and the others. A word
-/// that is longer has a line of its own.
+/// that is longer has a line of its own. Words may be others': they command no terminal.
 #[must_use]
 pub fn broken(text: &str, first: usize, others: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
+    for word in text.split_whitespace().map(plain) {
         let room = if lines.len() == 1 { first } else { others };
         let last = lines.last_mut().expect("there is a first one");
         if last.is_empty() {
-            last.push_str(word);
+            last.push_str(&word);
         } else if last.chars().count() + 1 + word.chars().count() <= room {
             last.push(' ');
-            last.push_str(word);
+            last.push_str(&word);
         } else {
-            lines.push(word.to_owned());
+            lines.push(word);
         }
     }
     lines
@@ -433,4 +433,15 @@ fn bold(text: &str, style: Style) -> String {
 
 fn paint(text: &str, code: &str, style: Style) -> String {
     if style.colours { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_in_lines_command_no_terminal() {
+        assert_eq!(broken("a \u{1b}[31mred\tb", 4, 4), ["a", "\\u{1b}[31mred", "b"]);
+        assert_eq!(broken("one two three", 7, 5), ["one two", "three"]);
+    }
 }

@@ -118,7 +118,7 @@ pub fn tap(steps: &[Judged]) -> String {
 /// The same where no test could be made.
 #[must_use]
 pub fn bail_out(reason: &str) -> String {
-    format!("TAP version 13\nBail out! {}\n", reason.replace(['\n', '\r'], " "))
+    format!("TAP version 13\nBail out! {}\n", one_line(reason))
 }
 
 struct Tap {
@@ -230,13 +230,37 @@ fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
 
 /// A description is one line; `#` would begin a directive.
 fn tap_escaped(text: &str) -> String {
-    let one_line = text.replace(['\n', '\r'], " ");
-    one_line.replace('\\', "\\\\").replace('#', "\\#")
+    one_line(text).replace('\\', "\\\\").replace('#', "\\#")
+}
+
+/// What could command a terminal stands as its number.
+fn one_line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' | '\t' => out.push(' '),
+            c if is_command(c) => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Whether a terminal does something for it, or turns the letters around, instead of showing it.
+fn is_command(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A double-quoted scalar: JSON's strings are among them.
 fn yaml(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    let mut out = String::with_capacity(text.len() + 2);
+    for c in serde_json::Value::from(text).to_string().chars() {
+        match c {
+            c if is_command(c) => put(&mut out, format_args!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// For an attribute; what XML cannot hold at all becomes U+FFFD.
@@ -302,6 +326,20 @@ mod tests {
              pay # SKIP `buy` ended the round\n"
         );
         assert_eq!(tap(&[]), "TAP version 13\n1..0\n");
+    }
+
+    #[test]
+    fn tap_commands_no_terminal() {
+        let check = |found: &str| JudgedCheck {
+            name: "text \u{1b}[31mred".to_owned(),
+            found: Some(found.to_owned()),
+        };
+        let checks = vec![check("\u{1b}[2J\u{9b}\u{202e}")];
+        let step = "a\tb\u{7}".to_owned();
+        let told = tap(&[Judged { step, checks, ..Judged::default() }]);
+        assert!(told.contains("not ok 1 - a b\\\\u{7}: text \\\\u{1b}[31mred\n"), "{told}");
+        assert!(told.contains("message: \"\\u001b[2J\\u009b\\u202e\"\n"), "{told}");
+        assert!(bail_out("no \u{1b}[1m server").ends_with("Bail out! no \\u{1b}[1m server\n"));
     }
 
     #[test]
