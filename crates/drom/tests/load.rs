@@ -163,7 +163,7 @@ fn errors_are_counted_by_kind() {
 
 #[test]
 fn bad_flags_and_urls_are_usage_errors_that_say_what_to_do() {
-    let cases: [(&[&str], &str); 21] = [
+    let cases: [(&[&str], &str); 26] = [
         (&["localhost:80/x"], "did you mean http://localhost:80/x ?"),
         (&["http://127.0.0.1/", "-c", "-5"], "no whole number"),
         (&["http://127.0.0.1/", "-n", "10x"], "no whole number; write 32, 10k or 2M"),
@@ -172,6 +172,11 @@ fn bad_flags_and_urls_are_usage_errors_that_say_what_to_do() {
         (&["http://127.0.0.1/", "-c", "5000M"], "more than can be"),
         (&["http://127.0.0.1/", "-k", "--no-keepalive"], "cannot be used with"),
         (&["https://127.0.0.1/", "--cacert", "/nonexistent"], "/nonexistent"),
+        (&["http://127.0.0.1/", "--cacert", "/nonexistent"], "/nonexistent cannot be used for TLS"),
+        (&["http://127.0.0.1/", "--cert", "/none", "--key", "/dev/null"], "/none cannot be used"),
+        (&["http://a/{{seq}}", "--resolve", "127.0.0.1", "--cacert", "/none"], "/none cannot be"),
+        (&["http://127.0.0.1/", "--resolve", "foo"], "'--resolve <ADDR[:PORT]>': an address is"),
+        (&["http://127.0.0.1/", "--resolve", "127.0.0.1:0"], "a number from 1 to 65535"),
         (&["http://127.0.0.1/", "--source-address", "x"], "no IP address"),
         (&["http://127.0.0.1/", "--cert", "x"], "--key"),
         (&["http://127.0.0.1/", "--pipeline", "2", "--no-keepalive"], "cannot be used with"),

@@ -161,6 +161,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     let part = users::Part { seed, rounds: Some(rounds), duration: None };
     let mut plan = cast.plan(plan, targets, &part);
     plan.scene.iter_mut().for_each(|scene| scene.is_test = true);
+    args.transport.check_files(&plan)?;
     Ok(plan)
 }
 

@@ -332,6 +332,12 @@ fn check_limits(limits: &[Threshold], plan: &Plan, is_open: bool) -> Result<(), 
 
 fn plan(args: &Args) -> Result<Plan, Failure> {
     check_flags(args)?;
+    let plan = planned(args)?;
+    args.transport.check_files(&plan)?;
+    Ok(plan)
+}
+
+fn planned(args: &Args) -> Result<Plan, Failure> {
     let url = args.url.as_deref();
     let Some(cast) = args.users.cast(url, &args.request, UrlOrder::RoundRobin)? else {
         let target = args.transport.target(url.unwrap_or_default())?;

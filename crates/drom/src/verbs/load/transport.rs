@@ -44,8 +44,8 @@ pub struct Transport {
     #[arg(long, value_name = "PATH", conflicts_with_all = ["resolve", "source_address"])]
     unix_socket: Option<PathBuf>,
     /// Where HOST is, whatever the resolver says: an address, with a port if it is another one
-    #[arg(long, value_name = "ADDR[:PORT]")]
-    resolve: Option<String>,
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = place)]
+    resolve: Option<Place>,
     /// Local addresses to connect from, in turn: one, a list, or a range A-B; can be repeated
     ///
     /// As 127.0.0.2-127.0.0.9. Each has its own ports, and without it the system chooses.
@@ -76,20 +76,32 @@ pub struct Transport {
 #[derive(Clone, Copy, Debug)]
 struct Range(IpAddr, IpAddr);
 
+/// Where a server is; without a port it is the URL's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place(IpAddr, Option<u16>);
+
 impl Transport {
     pub fn target(&self, url: &str) -> Result<Target, Error> {
         if let Some(path) = &self.unix_socket {
             return Target::at_address(url, Address::Unix(path.clone()));
         }
-        let Some(place) = &self.resolve else { return Target::resolve(url) };
+        let Some(Place(ip, other_port)) = self.resolve else { return Target::resolve(url) };
         let (_, port) = Target::place(url)?;
-        let bare = place.trim_start_matches('[').trim_end_matches(']');
-        let address = place.parse().or_else(|_| bare.parse().map(|ip| SocketAddr::new(ip, port)));
-        let address = address.map_err(|_| Error::Resolve {
-            host: place.clone(),
-            source: std::io::Error::other("--resolve wants an address, as in 127.0.0.1:8080"),
-        })?;
+        let address = SocketAddr::new(ip, other_port.unwrap_or(port));
         Target::at_address(url, Address::Tcp(address))
+    }
+
+    /// Whether the files of TLS can be used, of a run that speaks none: one that does reads them
+    /// itself, and a pipe can be read only once.
+    pub fn check_files(&self, plan: &Plan) -> Result<(), Error> {
+        let others = plan.scene.iter().flat_map(|scene| &scene.targets);
+        let is_read = others.chain([&plan.target]).any(|target| target.secure);
+        if is_read || (self.cacert.is_none() && self.cert.is_none()) {
+            return Ok(());
+        }
+        // The system's certificates are not asked for.
+        let trust = Trust { insecure: self.cacert.is_none(), ..plan.trust.clone() };
+        trust.security("localhost", &[]).map(drop)
     }
 
     /// A header of `plan` may end each connection, too.
@@ -136,6 +148,18 @@ impl Range {
     }
 }
 
+fn place(text: &str) -> Result<Place, String> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let place = match text.parse::<SocketAddr>() {
+        Ok(address) => Ok(Place(address.ip(), Some(address.port()))),
+        Err(_) => bare.parse().map(|ip| Place(ip, None)),
+    };
+    match place {
+        Ok(Place(_, Some(0))) => Err("the port is a number from 1 to 65535".to_owned()),
+        place => place.map_err(|_| "an address is wanted, as in 127.0.0.1:8080".to_owned()),
+    }
+}
+
 fn range(text: &str) -> Result<Range, String> {
     let address = |text: &str| {
         text.trim().parse::<IpAddr>().map_err(|_| format!("{text:?} is no IP address"))
@@ -166,6 +190,20 @@ fn closes(headers: &[(String, String)]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_are_addresses_with_or_without_a_port() {
+        let ip = |text: &str| -> IpAddr { text.parse().expect("an address") };
+        assert_eq!(place("127.0.0.1"), Ok(Place(ip("127.0.0.1"), None)));
+        assert_eq!(place("127.0.0.1:80"), Ok(Place(ip("127.0.0.1"), Some(80))));
+        for text in ["::1", "[::1]"] {
+            assert_eq!(place(text), Ok(Place(ip("::1"), None)), "{text}");
+        }
+        assert_eq!(place("[::1]:80"), Ok(Place(ip("::1"), Some(80))));
+        for bad in ["foo", "", "127.0.0.1:0", "[::1]:0", "[::1", "localhost:80", "127.0.0.1:x"] {
+            assert!(place(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn ranges_are_what_lies_between() {
