@@ -133,21 +133,32 @@ const PIPE_WIDTH: usize = 100;
 const CHECK_WIDTH: usize = 12;
 /// Columns before the words of a check: title, state, name.
 const EVIDENCE_AT: usize = TITLE_WIDTH + 5 + CHECK_WIDTH + 1;
+/// Fewer columns are too few for words.
+const WORDS_MIN: usize = 20;
 
-/// The first line goes behind the check's name, the others under it.
+/// The first line goes behind the check's name, the others under it; on a narrow terminal all do.
 fn evidence(text: &str, width: Option<usize>) -> Vec<String> {
     let mut lines = under(text, width.or(Some(PIPE_WIDTH)));
-    if let Some(first) = lines.first_mut() {
+    if words_at(width) < EVIDENCE_AT {
+        lines.insert(0, String::new());
+    } else if let Some(first) = lines.first_mut() {
         first.drain(..EVIDENCE_AT - TITLE_WIDTH);
     }
     lines
 }
 
+/// Columns before the words of a check: behind its name there is room for some, or they go below.
+fn words_at(width: Option<usize>) -> usize {
+    let is_narrow = width.is_some_and(|width| width < EVIDENCE_AT + WORDS_MIN);
+    if is_narrow { TITLE_WIDTH + 2 } else { EVIDENCE_AT }
+}
+
 /// All lines go under the words of a check.
 fn under(text: &str, width: Option<usize>) -> Vec<String> {
-    let room = width.map_or(usize::MAX, |width| width.saturating_sub(EVIDENCE_AT).max(20));
+    let at = words_at(width);
+    let room = width.map_or(usize::MAX, |width| width.saturating_sub(at).max(WORDS_MIN));
     let mut lines = drom_report::broken(text, room, room);
-    let indent = " ".repeat(EVIDENCE_AT - TITLE_WIDTH);
+    let indent = " ".repeat(at - TITLE_WIDTH);
     lines.iter_mut().for_each(|line| line.insert_str(0, &indent));
     lines
 }
@@ -656,6 +667,22 @@ mod tests {
         });
         assert!(widths.max() <= Some(80) && lines[1].starts_with(&" ".repeat(18)), "{lines:?}");
         assert_eq!(evidence(text, None), [text]);
+    }
+
+    #[test]
+    fn checks_fit_a_narrow_terminal() {
+        let check = Check {
+            name: "listen_queue",
+            state: State::Failed,
+            evidence: "so it was found ".repeat(9),
+            advice: Some("give more connections (-c) or a lower rate"),
+        };
+        for width in 40..=60 {
+            let lines = checks(std::slice::from_ref(&check), Paint(false), Some(width));
+            let widest = lines.iter().map(|line| line.trim_end().len()).max();
+            assert!(widest <= Some(width), "{width}: {lines:?}");
+            assert_eq!(lines[0].ends_with(' '), width < 50, "{width}: {lines:?}");
+        }
     }
 
     #[test]
