@@ -267,7 +267,7 @@ impl Reading {
     fn take_timeout(&mut self, value: &str) -> Result<(), Refusal> {
         let seconds = u64::try_from(leading_int(value)).ok().filter(|seconds| *seconds > 0);
         let seconds =
-            seconds.ok_or_else(|| bad_value("Invalid timeout: -s takes whole seconds"))?;
+            seconds.ok_or_else(|| bad_value("Invalid timeout: -s takes at least 1 second"))?;
         self.timeout = Some(Duration::from_secs(seconds.min(10_000_000)));
         Ok(())
     }

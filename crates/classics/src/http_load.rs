@@ -270,10 +270,13 @@ impl Url {
             _ => return Err("unknown protocol"),
         };
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let (host, port) = match authority.split_once(':') {
-            Some((host, port)) => (host, port.parse().map_err(|_| "no port")?),
-            None => (authority, if tls { 443 } else { 80 }),
+        // An IPv6 address has colons of its own, in brackets.
+        let at = authority.rfind(']').unwrap_or(0);
+        let (host, port) = match authority[at..].find(':').map(|colon| at + colon) {
+            Some(colon) => (&authority[..colon], &authority[colon + 1..]),
+            None => (authority, if tls { "443" } else { "80" }),
         };
+        let port = port.parse().map_err(|_| "no port")?;
         if host.is_empty() || rest.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err("no URL");
         }

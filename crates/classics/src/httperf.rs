@@ -346,6 +346,12 @@ impl Options {
         self.method.as_deref().unwrap_or("GET")
     }
 
+    /// The server as it stands in a URL.
+    #[must_use]
+    pub fn host(&self) -> String {
+        crate::host_in_url(&self.server)
+    }
+
     /// In sessions, of whatever kind.
     #[must_use]
     pub fn is_sessions(&self) -> bool {
@@ -433,7 +439,7 @@ fn request_of(options: &Options, method: &str, uri: &str, contents: &[u8]) -> Ve
         head += "Connection: keep-alive\r\n";
     }
     if !options.no_host {
-        let host = options.server_name.as_ref().unwrap_or(&options.server);
+        let host = options.server_name.clone().unwrap_or_else(|| options.host());
         head += &format!("Host: {host}\r\n");
     }
     let added = options.add_header.as_deref().unwrap_or_default();

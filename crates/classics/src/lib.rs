@@ -15,6 +15,13 @@ mod spans;
 pub use ab::suites;
 pub use number::WallClock;
 
+/// A host as it stands in a URL: an IPv6 address in brackets.
+#[must_use]
+pub fn host_in_url(host: &str) -> String {
+    let is_bare = host.parse::<std::net::Ipv6Addr>().is_ok();
+    if is_bare { format!("[{host}]") } else { host.to_owned() }
+}
+
 /// What a proxy is asked for a way to a server that speaks TLS, with these lines besides.
 #[must_use]
 pub fn tunnel(host: &str, port: u16, lines: &str) -> Vec<u8> {

@@ -43,6 +43,18 @@ fn count(requests: &[String], path: &str) -> usize {
 }
 
 #[test]
+fn addresses_with_colons_are_taken_alone_and_in_lists() {
+    let Some(server) = Recording::start_v6() else { return eprintln!("skipped: no IPv6") };
+    for list in [server.url("/ok"), [server.url("/ok"), server.url("/ok")].join("\n")] {
+        let report = stdout(&run("-parallel 1 -fetches 3", &list));
+        assert!(report.starts_with("3 fetches, 1 max parallel, "), "{report}");
+    }
+    let requests = server.requests();
+    assert_eq!(requests.len(), 6);
+    assert!(requests.iter().all(|asked| asked.contains("\r\nHost: [::1]\r\n")), "{requests:?}");
+}
+
+#[test]
 fn urls_of_several_servers_are_taken_at_random() {
     let (one, two) = (Recording::start(), Recording::start());
     let list = [one.url("/a?x=1#y"), one.url("/404"), two.url("/ok")].join("\n");

@@ -64,6 +64,15 @@ fn without_a_rate_connections_come_one_after_the_other() {
 }
 
 #[test]
+fn a_server_is_an_address_with_colons_too() {
+    let Some(server) = Recording::start_v6() else { return eprintln!("skipped: no IPv6") };
+    let output = run(&format!("--server ::1 --port {} --num-conns 2", server.address.port()));
+    let report = String::from_utf8(output.stdout).expect("text");
+    assert!(report.contains("\nTotal: connections 2 requests 2 replies 2 "), "{report}");
+    assert!(server.requests().iter().all(|asked| asked.contains("\r\nHost: [::1]\r\n")));
+}
+
+#[test]
 fn a_connection_can_carry_several_calls() {
     let server = Recording::start();
     let line = "--num-conns=3 --num-calls=4 --add-header=Connection:Keep-Alive\\n";

@@ -211,7 +211,8 @@ fn periods_can_be_uneven_and_a_run_can_be_cut() {
 fn requests_are_printed() {
     let server = Recording::start();
     let report = report(&server, "--num-conns=2 --print-request --uri=/x");
-    let wanted = "SH1:GET /x HTTP/1.1\nSH1:User-Agent: httperf/0.9.0\nSH1:Host: 127.0.0.1\nSH1:\n\
+    let wanted = "SH1:GET /x HTTP/1.1\r\nSH1:User-Agent: httperf/0.9.0\r\n\
+                  SH1:Host: 127.0.0.1\r\nSH1:\r\n\
                   SS1: header 63 content 0\nMaximum connect burst";
     assert!(report.contains("\nSH0:GET /x") && report.contains(wanted), "{report}");
 }

@@ -77,6 +77,7 @@ fn wrong_command_lines_end_as_they_did() {
     value("-i -p f a/", "Cannot mix POST with other methods");
     value("-m GET -u f a/", "Cannot mix PUT with other methods");
     value("-t -1 a/", "Invalid negative timelimit");
+    value("-s 0 a/", "Invalid timeout: -s takes at least 1 second");
     value(&format!("-A {} a/", "x".repeat(1_000)), "Authentication credentials too long");
     assert_eq!(refusal("-h").0, 22);
     assert!(refusal("-h").1.starts_with("Usage: ab [options]"));

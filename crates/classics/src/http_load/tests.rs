@@ -70,7 +70,13 @@ fn a_file_has_a_url_a_line() {
     assert_eq!(of(&found[0]), (false, "a".into(), 80, "/".into()));
     assert_eq!(of(&found[1]), (false, "b".into(), 81, "/x?y".into()));
     assert_eq!(of(&found[2]), (true, "c".into(), 443, "/z".into()));
+    let found = urls("f", "http://[::1]:8080/x\nhttps://[::1]\n").expect("good");
+    assert_eq!(of(&found[0]), (false, "[::1]".into(), 8_080, "/x".into()));
+    assert_eq!(of(&found[1]), (true, "[::1]".into(), 443, "/".into()));
     let refused = |text: &str| urls("f", text).expect_err(text).message;
+    for text in ["http://[::1/", "http://[::1]:x/", "http://a:1:2/"] {
+        assert_eq!(refused(text), format!("http_load: no port - {text} (f:1)\n"));
+    }
     assert_eq!(refused("http://a/\n\n"), "http_load: an empty line -  (f:2)\n");
     assert_eq!(refused("ftp://a"), "http_load: unknown protocol - ftp://a (f:1)\n");
     assert_eq!(refused("http://a:x/"), "http_load: no port - http://a:x/ (f:1)\n");

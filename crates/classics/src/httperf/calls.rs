@@ -221,7 +221,8 @@ pub fn printed(part: Printed, requests: &[&[u8]]) -> String {
         let whole = String::from_utf8_lossy(request);
         let (head, contents) = whole.split_once("\r\n\r\n").unwrap_or((&whole, ""));
         if part != Printed::Body {
-            head.split("\r\n").chain([""]).for_each(|line| text += &format!("SH{number}:{line}\n"));
+            let lines = head.split("\r\n").chain([""]);
+            lines.for_each(|line| text += &format!("SH{number}:{line}\r\n"));
         }
         if part != Printed::Header && !contents.is_empty() {
             text += &format!("SB{number}:{contents}\n");

@@ -155,9 +155,19 @@ fn a_log_of_sessions_is_a_way_for_each() {
 }
 
 #[test]
+fn an_address_with_colons_stands_in_brackets() {
+    for (line, host) in [("::1", "[::1]"), ("[::1]", "[::1]"), ("a", "a"), ("1.2.3.4", "1.2.3.4")] {
+        let given = options(&format!("--server {line}"));
+        assert_eq!((&*given.server, &*given.host()), (line, host));
+        let asked = String::from_utf8(request(&given)).expect("text");
+        assert!(asked.contains(&format!("\r\nHost: {host}\r\n")), "{asked}");
+    }
+}
+
+#[test]
 fn requests_are_printed_by_their_numbers() {
     let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-    let all = "SH0:GET / HTTP/1.1\nSH0:Host: a\nSH0:\nSS0: header 27 content 0\n";
+    let all = "SH0:GET / HTTP/1.1\r\nSH0:Host: a\r\nSH0:\r\nSS0: header 27 content 0\n";
     assert_eq!(printed(Printed::All, &[request]), all);
     assert_eq!(printed(Printed::Header, &[request]), all);
     assert!(printed(Printed::Body, &[request, request]).ends_with("\nSS1: header 27 content 0\n"));

@@ -111,6 +111,7 @@ fn suites(options: &Options) -> Option<Vec<String>> {
 fn target(options: &Options, tls: bool, place: (&str, u16)) -> Result<Target, Refusal> {
     let proxy = options.proxy.as_ref().map(|(host, port)| (&**host, *port));
     let (host, port) = proxy.filter(|_| !tls).unwrap_or(place);
+    let host = &*drom_classics::host_in_url(host);
     let url = format!("http{}://{host}:{port}/", if tls { "s" } else { "" });
     let found = match proxy.filter(|_| tls) {
         Some(proxy) => classic::through(proxy, &url, drom_classics::tunnel(host, port, "")),

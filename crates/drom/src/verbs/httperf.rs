@@ -136,7 +136,7 @@ fn plan(options: &Options, calls: &Calls) -> Result<Plan, Refusal> {
 
 fn root(options: &Options) -> String {
     let scheme = if options.ssl { "https" } else { "http" };
-    format!("{scheme}://{}:{}/", options.server, options.port)
+    format!("{scheme}://{}:{}/", options.host(), options.port)
 }
 
 /// httperf believes any certificate.

@@ -19,7 +19,15 @@ pub struct Recording {
 
 impl Recording {
     pub fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        Self::of(TcpListener::bind("127.0.0.1:0").expect("a port"))
+    }
+
+    /// `None` where there is no IPv6.
+    pub fn start_v6() -> Option<Self> {
+        TcpListener::bind("[::1]:0").ok().map(Self::of)
+    }
+
+    fn of(listener: TcpListener) -> Self {
         let address = listener.local_addr().expect("an address");
         let requests = Arc::new(Mutex::new(Vec::new()));
         let peers = Arc::new(Mutex::new(Vec::new()));
