@@ -1,9 +1,15 @@
 //! The command line: every verb with its flags. What clap holds of them is the catalogue that
 //! `--help`, the manual, the completions and the reference in docs/ are written from.
 
-use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{
+    Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand,
+    error::{ContextKind, ContextValue},
+};
 
-use crate::{exit, verbs};
+use crate::{
+    exit::{self, Exit},
+    say, verbs,
+};
 
 /// Run, race and explain Perl web code.
 #[derive(Parser)]
@@ -33,14 +39,41 @@ pub enum Verb {
 
 /// What was asked for; ends the process where that is help, or wrong.
 pub fn parse() -> Verb {
-    let asked = Command::from_arg_matches(&tree().get_matches());
-    asked.unwrap_or_else(|error| error.exit()).verb
+    let asked = tree().try_get_matches().and_then(|found| Command::from_arg_matches(&found));
+    asked.unwrap_or_else(|error| end(&without_detour(error))).verb
 }
 
 /// All verbs with all flags. `-h` and `--help` are the same: a line or two a flag; `drom help VERB`
 /// has the rest.
 pub fn tree() -> clap::Command {
     short_help(Command::command())
+}
+
+/// Help is a result: who asked for it must know when it did not come.
+fn end(error: &clap::Error) -> ! {
+    if error.use_stderr() {
+        error.exit();
+    }
+    let said = say::result_by(|| error.print());
+    let exit = said.map_or_else(
+        |error| {
+            say::line(format!("drom: cannot write to standard output: {error}"));
+            Exit::Failed
+        },
+        |()| Exit::Done,
+    );
+    std::process::exit(exit as i32)
+}
+
+/// No value here begins with a dash: that one could be passed behind `--` is no help.
+fn without_detour(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|tip| !tip.to_string().contains(" as a value, use "));
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
+    error
 }
 
 fn short_help(command: clap::Command) -> clap::Command {
@@ -72,6 +105,21 @@ mod tests {
     #[test]
     fn clap_finds_nothing_wrong_with_the_tree() {
         tree().debug_assert();
+    }
+
+    #[test]
+    fn an_unknown_flag_is_no_value() {
+        let words = |line: &[&str]| {
+            let error = tree().try_get_matches_from(line).expect_err("no such flag");
+            without_detour(error).to_string()
+        };
+        let said = words(&["drom", "load", "http://127.0.0.1/", "--bogus"]);
+        assert!(said.contains("unexpected argument '--bogus'"), "{said}");
+        assert!(!said.contains("as a value") && !said.contains("tip:"), "{said}");
+        let said = words(&["drom", "load", "http://127.0.0.1/", "--rat", "5"]);
+        assert!(said.contains("'--rate'") && !said.contains("as a value"), "{said}");
+        let said = words(&["drom", "--rate", "5", "load"]);
+        assert!(said.contains("'load --rate' exists"), "{said}");
     }
 
     #[test]

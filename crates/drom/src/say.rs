@@ -63,11 +63,15 @@ pub fn result(text: &str) -> io::Result<()> {
 
 /// The same of one that need not be text.
 pub fn bytes(bytes: &[u8]) -> io::Result<()> {
+    result_by(|| io::stdout().write_all(bytes))
+}
+
+/// The same of one that others' code prints.
+pub fn result_by(print: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     if NO_STDOUT.load(Ordering::Relaxed) {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     }
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+    match print().and_then(|()| io::stdout().flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),
     }

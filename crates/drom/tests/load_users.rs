@@ -65,6 +65,10 @@ fn a_scenario_has_its_name_and_its_figures_in_every_form() {
     let plain =
         String::from_utf8(drom(&[&shop.base, "-n", "1", "--csv", "-"]).stdout).expect("text");
     assert_eq!(plain.lines().next(), Some(names), "the same columns for every run");
+    let coloured = format!("name = \"\\u001b[31mred\"\n{SCENARIO}");
+    let path = scenario(folder.path(), &shop.base, &coloured);
+    let text = String::from_utf8(drom(&[&path, "-c", "1", "-n", "1"]).stdout).expect("text");
+    assert!(text.contains("\\u{1b}[31mred (") && !text.contains('\u{1b}'), "{text}");
 }
 
 #[test]
@@ -191,7 +195,7 @@ fn values_that_nobody_gives_are_refused() {
     for (arguments, words) in [
         (&["http://127.0.0.1:1/{{id}}"][..], "the request: `url`: unknown variable `id`"),
         (&["http://127.0.0.1:1/{{id"], "the }} of \"{{id\" is missing"),
-        (&["http://127.0.0.1:1/", "--feeder", "/no/f.csv"], "cannot read /no/f.csv"),
+        (&["http://127.0.0.1:1/", "--feeder", "/no/f.csv"], "--feeder: cannot read /no/f.csv"),
         (&["http://127.0.0.1:1/", "--feeder", "/dev/null"], "ends in .csv or .jsonl"),
         (&["http://127.0.0.1:1/", "--order", "random"], "--order goes with --urls or --feeder"),
         (&["a.toml", "--feeder", "f.csv"], "--feeder goes with a URL; a scenario names its own"),

@@ -61,7 +61,14 @@ fn a_result_that_nobody_can_get_is_a_failure() {
     let folder = tempfile::tempdir().expect("scratch");
     let root = folder.path().display().to_string();
     let plan = answering::plan(folder.path(), 6);
-    let cases: [&[&str]; 2] = [&["report", "--root", &root], &["compare", "--preview", &plan]];
+    let cases: [&[&str]; 6] = [
+        &["report", "--root", &root],
+        &["compare", "--preview", &plan],
+        &["load", "--help"],
+        &["help", "load"],
+        &["--version"],
+        &["--help"],
+    ];
     for args in cases {
         let said = drom(args).stdout(full()).status().expect("runs");
         assert_eq!(said.code(), Some(1), "{args:?} to a full disk");

@@ -86,7 +86,10 @@ fn without_line(error: Error) -> Error {
             if message.contains(UNKNOWN) {
                 message += HINT;
             }
-            Error::At { path, line: None, message }
+            match message.strip_prefix("`file`: ") {
+                Some(reason) => Error::of_file(Path::new("--feeder"), reason),
+                None => Error::At { path, line: None, message },
+            }
         }
         other => other,
     }
@@ -184,7 +187,7 @@ mod tests {
         let twice = wrong("http://a/{{user}}", file.to_str());
         assert!(twice.ends_with("a column of `rows`: write rows.user"), "{twice}");
         let none = wrong("http://a/", Some("/no/such.csv"));
-        assert!(none.contains("cannot read /no/such.csv"), "{none}");
+        assert!(none.starts_with("--feeder: cannot read /no/such.csv"), "{none}");
         assert!(wrong("ftp://a/{{seq}}", None).starts_with("the request: `url`: "));
     }
 }
