@@ -41,6 +41,7 @@ const NOT_SERVED: &str = "the server takes connections that it does not serve: l
 const FEWER_STREAMS: &str = "the server allows no more at once (SETTINGS_MAX_CONCURRENT_STREAMS): \
                             raise that, or spread the requests over more connections (-c)";
 const MORE_ROWS: &str = "give it more rows, or leave out `once`";
+const LATE: &str = "give more threads (-t) or a machine with less to do";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -91,8 +92,8 @@ pub const CHECKS: &[Entry] = &[
     Entry {
         name: "schedule",
         doc: "what was planned was done: by an open loop in time, by a closed one all rounds (-n)",
-        fails: "a planned request was not sent, the p99 of the lag is over 1 ms, or the rows of a \
-                feeder were all taken before the end",
+        fails: "a planned request was not sent (but for Ctrl-C), the p99 of the lag is over 1 ms, \
+                or the rows of a feeder were all taken before the end",
         otherwise: State::Warning,
         advice: "unsent: give more connections (-c) or a lower rate; late: give more threads (-t) \
                  or a machine with less to do",
@@ -328,7 +329,11 @@ fn schedule(plan: &Plan, outcome: &Outcome) -> Option<Found> {
     let lag_us = open.lag.quantile_ns(0.99) as f64 / 1e3;
     let begun = if outcome.scene.is_some() { "rounds begun" } else { "sent" };
     let [planned, sent, unsent] = [planned, sent, open.unsent].map(count);
-    let mut evidence = format!("{planned} planned = {sent} {begun} + {unsent} unsent{carried}");
+    // They would have been sent.
+    let is_cut = outcome.interrupted && open.unsent > 0;
+    let when = if is_cut { " when it was stopped" } else { "" };
+    let mut evidence =
+        format!("{planned} planned = {sent} {begun} + {unsent} unsent{when}{carried}");
     if open.lag.count() > 0 {
         evidence += &format!("; p99 of the lag {}", time_us(lag_us));
     }
@@ -337,7 +342,10 @@ fn schedule(plan: &Plan, outcome: &Outcome) -> Option<Found> {
         evidence += &format!("; then the rows of {feeder} were all taken");
         return Some(Found::Because(evidence, MORE_ROWS));
     }
-    Some(Found::good_if(open.unsent == 0 && !open.is_late(), evidence))
+    Some(match open.is_late() {
+        true if is_cut => Found::Because(evidence, LATE),
+        is_late => Found::good_if(!is_late && (is_cut || open.unsent == 0), evidence),
+    })
 }
 
 /// Of a closed loop: whether all that were asked for had rows to begin with.
@@ -561,6 +569,17 @@ mod tests {
         assert_eq!(state(&open(1_100, 0), "schedule"), State::Warning);
         assert_eq!(state(&open(500, 1), "schedule"), State::Warning);
         assert!(all(&plan(), &good()).iter().all(|check| check.name != "schedule"));
+        let stopped = |lag_us, unsent| {
+            let outcome = Outcome { interrupted: true, ..open(lag_us, unsent) };
+            let mut checks = all(&plan(), &outcome).into_iter();
+            checks.find(|check| check.name == "schedule").expect("it is there")
+        };
+        let cut = stopped(500, 1);
+        assert_eq!((cut.state, cut.advice), (State::Ok, None));
+        assert!(cut.evidence.contains("+ 1 unsent when it was stopped;"), "{}", cut.evidence);
+        let late = stopped(1_100, 1);
+        assert_eq!((late.state, late.advice), (State::Warning, Some(LATE)));
+        assert_eq!(stopped(1_100, 0).state, State::Warning);
     }
 
     #[test]
