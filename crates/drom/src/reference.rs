@@ -24,8 +24,8 @@ pub struct Table {
 pub fn tables(verb: &str) -> Vec<Table> {
     let mut tables = Vec::new();
     if verb == "load" {
-        tables =
-            vec![figures(), statistics(), errors(), checks(), thresholds(), series(), exports()];
+        tables = vec![figures(), statistics(), errors(), checks(), thresholds(), line(), series()];
+        tables.push(exports());
     }
     tables.push(statuses(verb));
     tables
@@ -88,6 +88,31 @@ fn thresholds() -> Table {
         title: "Metrics of thresholds",
         heads: &["metric", "limit in", "what it is"],
         rows: metric::limits().map(row).collect(),
+    }
+}
+
+/// What the line of `--csv` has besides the figures: lists as columns.
+fn line() -> Table {
+    let list = |names: Vec<String>| names.iter().map(|name| code(name)).collect::<Vec<_>>();
+    let statuses = list((1..=5).map(|class| format!("status_{class}xx")).collect());
+    let kinds = list(ErrorKind::ALL.map(|kind| format!("errors_{}", kind.name())).to_vec());
+    let checks = list(CHECKS.iter().map(|entry| format!("check_{}", entry.name)).collect());
+    let row = |names: Vec<String>, doc: &str| vec![names.join(", "), doc.to_owned()];
+    let met = "`true` or `false`: whether this `--threshold` was met; a column for each, in the \
+               order of the command line";
+    Table {
+        title: "Columns of the line",
+        heads: &["column", "what it is"],
+        rows: vec![
+            row(statuses, "complete answers with such a status; 0 without one"),
+            row(kinds, "requests that ended with such an error, see above; 0 without one"),
+            row(
+                checks,
+                "state of the check: `ok`, `warning`, `unknown`, `failed`; empty where the run has \
+                 nothing to look at",
+            ),
+            row(vec![code("met EXPRESSION")], met),
+        ],
     }
 }
 

@@ -210,6 +210,25 @@ fn a_run_without_a_result_leaves_no_file() {
     assert_eq!(fs::read_to_string(&csv).expect("it is there"), "of an earlier run");
 }
 
+#[test]
+fn columns_that_are_no_figures_are_documented() {
+    let (_server, url) = server();
+    let output = drom(&[&url, "-n", "1", "-c", "1", "--csv", "-", "--threshold", "p99<30s"]);
+    let text = String::from_utf8(output.stdout).expect("text");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/load.md");
+    let page = fs::read_to_string(page).expect("the page is there");
+    let names = text.lines().next().expect("a header").split(',');
+    let lists = ["status_", "errors_", "check_"];
+    let names: Vec<&str> = names.filter(|name| lists.iter().any(|l| name.starts_with(l))).collect();
+    assert!(names.len() > 20 && text.contains(",met p99<30s\n"), "{text}");
+    let (_, page) = page.split_once("### Columns of the line").expect("a table");
+    let (table, _) = page.split_once("\n### ").expect("others follow");
+    for name in names {
+        assert!(table.contains(&format!("`{name}`")), "{name}");
+    }
+    assert!(table.contains("`met EXPRESSION`"), "{table}");
+}
+
 /// The lines of a CSV without quotes, by the names of their columns.
 fn table(path: &Path) -> Vec<HashMap<String, String>> {
     let text = fs::read_to_string(path).expect("a file");
