@@ -158,6 +158,13 @@ fn full_name(word: &str, is_followed: bool) -> Option<&'static str> {
     NAMES.iter().find(fits).map(|(name, _)| *name)
 }
 
+/// `None` without a port. An IPv6 address has colons of its own, in brackets.
+fn host_and_port(authority: &str) -> Option<(&str, &str)> {
+    let at = authority.rfind(']').unwrap_or(0);
+    let colon = at + authority[at..].find(':')?;
+    Some((&authority[..colon], &authority[colon + 1..]))
+}
+
 fn usage() -> Refusal {
     Refusal::new(STATUS_WRONG, USAGE)
 }
@@ -207,7 +214,7 @@ impl Reading {
             "-cipher" => self.cipher = Some(value.to_owned()),
             // "-proxy", the last one.
             _ => {
-                let (host, port) = value.split_once(':').unwrap_or((value, "80"));
+                let (host, port) = host_and_port(value).unwrap_or((value, "80"));
                 let port = u16::try_from(leading_int(port)).unwrap_or(0);
                 self.proxy = Some((host.to_owned(), port));
             }
@@ -270,12 +277,8 @@ impl Url {
             _ => return Err("unknown protocol"),
         };
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        // An IPv6 address has colons of its own, in brackets.
-        let at = authority.rfind(']').unwrap_or(0);
-        let (host, port) = match authority[at..].find(':').map(|colon| at + colon) {
-            Some(colon) => (&authority[..colon], &authority[colon + 1..]),
-            None => (authority, if tls { "443" } else { "80" }),
-        };
+        let usual = if tls { "443" } else { "80" };
+        let (host, port) = host_and_port(authority).unwrap_or((authority, usual));
         let port = port.parse().map_err(|_| "no port")?;
         if host.is_empty() || rest.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err("no URL");

@@ -163,7 +163,9 @@ fn errors_are_counted_by_kind() {
 
 #[test]
 fn bad_flags_and_urls_are_usage_errors_that_say_what_to_do() {
-    let cases: [(&[&str], &str); 26] = [
+    let cases: [(&[&str], &str); 28] = [
+        (&["--self-test", "--pipeline", "16"], "cannot be used with '--pipeline <N>'"),
+        (&["--self-test", "--cacert", "/none"], "cannot be used with"),
         (&["localhost:80/x"], "did you mean http://localhost:80/x ?"),
         (&["http://127.0.0.1/", "-c", "-5"], "no whole number"),
         (&["http://127.0.0.1/", "-n", "10x"], "no whole number; write 32, 10k or 2M"),

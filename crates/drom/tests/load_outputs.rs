@@ -126,7 +126,10 @@ fn a_line_a_second_comes_where_no_terminal_is() {
     for lines in [said(&[]), said(&["--progress", "lines"])] {
         assert!((1..=2).contains(&lines.lines().count()), "{lines}");
         assert!(lines.starts_with("measuring") && !lines.contains('\x1b'), "{lines}");
-        assert!(lines.contains("last second"), "{lines}");
+        // The rate of the last whole second, once.
+        let second = lines.lines().last().expect("a line");
+        assert_eq!(second.matches("/s  ").count(), 1, "{second}");
+        assert!(second.contains(" s  100/s  ") && second.contains("  p99 "), "{second}");
     }
     assert_eq!((said(&["--progress", "none"]), said(&["-q"])), (String::new(), String::new()));
 }

@@ -207,6 +207,7 @@ fn what_would_be_left_out_is_refused() {
     let url = "http://127.0.0.1:9/";
     for (flags, words) in [
         (&["--csv", "both", "--hdr", "both"][..], "two results would go to both"),
+        (&["--csv", "./both", "--hdr", "both"][..], "two results would go to both"),
         (&["--bearer", "t", "-H", "Authorization: x"], "--bearer and -H Authorization"),
         (&["--var", "pasword=x"], "nothing in it is {{pasword}}"),
     ] {

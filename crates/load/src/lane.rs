@@ -348,7 +348,8 @@ impl<'a, W: World> Lane<'a, W> {
     /// The same of a request that is written.
     fn is_answer_late(&self, exchange: &Exchange) -> Option<ErrorKind> {
         let first_max = self.plan.first_byte_timeout.filter(|_| exchange.first_byte_ns == 0);
-        match first_max.is_some_and(|max| self.has_lasted(exchange.written_ns, max)) {
+        let written_ns = exchange.written_ns + exchange.held_ns;
+        match first_max.is_some_and(|max| self.has_lasted(written_ns, max)) {
             true => Some(ErrorKind::FirstByteTimeout),
             false => self.is_whole_late(exchange.begun_ns),
         }

@@ -108,6 +108,14 @@ pub const METRICS: &[Metric] = &[
     },
     Metric { doc: "`-t`", ..fact("plan.threads", "Load") },
     Metric { doc: "`false`: `--no-keepalive`", ..fact("plan.keepalive", "Load") },
+    Metric {
+        doc: "`--answers-per-connection`; `null` without a limit",
+        ..fact("plan.answers_per_connection", "Load")
+    },
+    Metric {
+        doc: "`--throttle`: bytes a second that each connection reads; `null` without a limit",
+        ..fact("plan.throttle_bytes_per_s", "Load")
+    },
     Metric { doc: "`--warmup`", unit: Unit::Seconds, ..fact("plan.warmup_s", "Load") },
     Metric {
         doc: "`-d`, or the sum of the stages; `null` with `-n`",
@@ -171,8 +179,9 @@ pub const METRICS: &[Metric] = &[
         doc: "requests that were written once more on another connection",
         more: "The server had announced not to answer them (`Connection: close`, GOAWAY), or \
                refused their stream. Each is one of `sent`, and no failure: a server's own count \
-               is `sent + resent`. How long the server had it before it turned it away is in \
-               its latency, making the other connection is not",
+               is `sent + resent`, less what it had not read when it turned it away. How long \
+               the server had it before that is in its latency, making the other connection is \
+               not",
         ..requests("requests.resent", "Connects")
     },
     Metric {
@@ -362,9 +371,9 @@ pub const METRICS: &[Metric] = &[
         ..fact("client.limited", "Checks")
     },
     Metric {
-        doc: "what the client lacked when it was the limit: `work` (its own work took its \
-              CPU time), `starved` (something else used its CPU), `stopped`, `stolen` (by \
-              the hypervisor), `connections` (an open loop had too few)",
+        doc: "what the client lacked when it was the limit, or may have been: `work` (its own \
+              work took its CPU time), `starved` (something else used its CPU), `stopped`, \
+              `stolen` (by the hypervisor), `connections` (an open loop had too few)",
         ..fact("client.cause", "")
     },
     Metric {

@@ -189,10 +189,16 @@ impl Open {
         Some(planned_ns)
     }
 
-    /// Requests whose time has come and that no connection was free for.
-    pub fn waiting(&self, now_ns: u64) -> u64 {
-        let is_due = |at_ns: &u64| self.start_ns + at_ns <= now_ns.min(self.end_ns - 1);
-        self.schedule.clone().take_while(is_due).count() as u64
+    /// Requests whose time has come and that no connection was free for: of a Poisson process
+    /// about so many, since the one that has waited longest. Counted one by one a backlog would
+    /// hold the thread up.
+    pub fn waiting(&mut self, now_ns: u64) -> u64 {
+        let until_ns = now_ns.min(self.end_ns);
+        let Some(oldest_ns) = self.next_ns().filter(|oldest_ns| *oldest_ns < until_ns) else {
+            return 0;
+        };
+        let behind = self.whole.about(oldest_ns - self.start_ns, until_ns - self.start_ns);
+        (behind.ceil() as u64).max(1)
     }
 
     pub fn has_free(&self) -> bool {
@@ -308,6 +314,7 @@ mod tests {
         let mut open = open();
         assert_eq!(open.waiting(4_999 * MS), 0);
         assert_eq!((open.waiting(5_150 * MS), open.waiting(9_000 * MS)), (2, 10));
+        assert_eq!(open.waiting(5_001 * MS), 1);
         open.take_due(5_150 * MS);
         assert_eq!(open.waiting(5_150 * MS), 1);
     }

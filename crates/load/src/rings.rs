@@ -22,7 +22,7 @@ use std::{
 
 use drom_observe::clock;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
-use socket2::Socket;
+use socket2::{Domain, Socket};
 
 use crate::{
     poll::Ready,
@@ -310,7 +310,7 @@ impl Inner {
             Ok(bytes) => slot.sent += bytes,
             Err(_) if is_passing(result) => {}
             // The receive will tell, behind what the peer has said before it closed.
-            Err(_) if slot.is_receiving => return None,
+            Err(_) if slot.is_receiving && slot.is_tcp() => return None,
             Err(_) => {
                 slot.error.get_or_insert(-result);
                 return Some(Ready { readable: true, closing: true, ..quiet });
@@ -464,6 +464,12 @@ impl Drop for Inner {
 }
 
 impl Slot {
+    /// Both sides of it have the same end.
+    fn is_tcp(&self) -> bool {
+        let domain = self.socket.as_ref().map(Socket::domain);
+        domain.is_some_and(|domain| domain.is_ok_and(|domain| domain != Domain::UNIX))
+    }
+
     /// Bytes that nobody has read make a reset of a close: so does the kernel with those that it
     /// still has, and a server would take an answer for taken otherwise.
     fn refuse_rest(&self) {

@@ -44,6 +44,14 @@ impl Stage {
         (self.from_rps + self.to_rps) / 2.0 * self.duration.as_secs_f64()
     }
 
+    /// Arrivals in its first `seconds`.
+    fn arrivals_in(&self, seconds: f64) -> f64 {
+        let whole = self.duration.as_secs_f64();
+        let seconds = seconds.clamp(0.0, whole);
+        let slope = (self.to_rps - self.from_rps) / whole;
+        (self.from_rps + slope * seconds / 2.0) * seconds
+    }
+
     /// After how many seconds the cumulated rate reaches `arrivals`: the root of
     /// `from t + (to - from) t^2 / 2d`, in the form that stands a slope of 0.
     fn seconds_to(&self, arrivals: f64) -> f64 {
@@ -146,6 +154,32 @@ impl Schedule {
     #[must_use]
     pub fn duration_ns(&self) -> u64 {
         to_ns(self.stages.iter().map(|stage| stage.duration).sum())
+    }
+
+    /// Arrivals of this thread between two times, about: what the rate brings on average. However
+    /// many they are, it takes no time.
+    #[must_use]
+    pub fn about(&self, from_ns: u64, until_ns: u64) -> f64 {
+        let mean = match &self.steps {
+            Steps::Even(part) | Steps::Recorded(_, part) => part.mean(),
+            Steps::Exponential(mean, _) => *mean,
+            Steps::Counted(counted) => counted.mean,
+        };
+        (self.cumulated(until_ns) - self.cumulated(from_ns)).max(0.0) / mean
+    }
+
+    /// Arrivals of the whole before that time.
+    fn cumulated(&self, at_ns: u64) -> f64 {
+        if let Steps::Recorded(times, _) = &self.steps {
+            return times.partition_point(|time_ns| *time_ns < at_ns) as f64;
+        }
+        let mut left = at_ns as f64 / 1e9;
+        let mut arrivals = 0.0;
+        for stage in &self.stages {
+            arrivals += stage.arrivals_in(left);
+            left -= stage.duration.as_secs_f64();
+        }
+        arrivals
     }
 
     fn time_ns(&mut self) -> Option<u64> {
@@ -281,6 +315,30 @@ mod tests {
                     let times = Schedule::new(&arrivals, &stages, part).count() as u64;
                     assert!(times.abs_diff(wanted) <= scatter + has, "{part:?}: {times} {wanted}");
                     assert_eq!(part.of(connections.into()), has, "{part:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn how_many_there_are_about_is_known_without_counting_them() {
+        let stages = [
+            Stage { duration: seconds(2), from_rps: 0.0, to_rps: 6_000.0 },
+            Stage::steady(seconds(1), 3_000.0),
+        ];
+        let poisson = Arrivals::Poisson { seed: 3 };
+        let counted = Arrivals::PoissonOf { seed: 3, requests: 9_000 };
+        let recorded = Arrivals::Recorded((0..9_000).map(|n| n * n * 30).collect());
+        for arrivals in [Arrivals::Constant, poisson, counted, recorded] {
+            for part in [Part::ALL, Part { thread: 1, threads: 2, connections: 3 }] {
+                let schedule = Schedule::new(&arrivals, &stages, part);
+                for (from_ms, until_ms) in [(0, 3_000), (500, 2_500), (1_000, 1_600)] {
+                    let (from_ns, until_ns) = (from_ms * 1_000_000, until_ms * 1_000_000);
+                    let within = |at_ns: &u64| (from_ns..until_ns).contains(at_ns);
+                    let counted = schedule.clone().filter(within).count() as f64;
+                    let about = schedule.about(from_ns, until_ns);
+                    let most = if arrivals == Arrivals::Constant { 2.0 } else { 200.0 };
+                    assert!((about - counted).abs() < most, "{arrivals:?}: {about}, {counted}");
                 }
             }
         }

@@ -200,7 +200,12 @@ fn of_threads(outcome: &Outcome) -> Verdict {
         busy_share: busiest.worked_share(),
         starved_share: busiest.starved_share(),
         late_share: busiest.late_share(),
-        held_share: most.total.held_share(),
+        // What is left of requests that did not end is the client's own lag alone.
+        held_share: if outcome.begun() == 0 || outcome.ok + outcome.failed > 0 {
+            most.total.held_share()
+        } else {
+            0.0
+        },
         late_max: most.total.longest,
         spoiled: most.spoiled,
         seconds: most.slices,
@@ -233,6 +238,10 @@ fn queued(outcome: &Outcome, open: &OpenTally) -> Option<Queued> {
     let service_ns = open.service.mean_ns();
     let is_thinking = is_mostly_thinking(outcome, open);
     let waits_long = outcome.latency.quantile_ns(0.5) >= 2 * open.service.quantile_ns(0.5);
+    if outcome.answers() == 0 {
+        // Nobody knows how long one takes.
+        return None;
+    }
     let by = match whose_queue(open) {
         _ if is_thinking => Queue::Unknown,
         // Of users who think now and then fewer requests are under way than places are in use.

@@ -559,7 +559,7 @@ impl<W: World> Worker<'_, W> {
 
     fn send_slice(&mut self, tally: Tally, length: Duration, is_last: bool) {
         let (thread, number, in_flight) = (self.orders.thread, self.slices, self.lane.in_flight);
-        let open = self.lane.open.as_ref();
+        let open = self.lane.open.as_mut();
         let waiting = open.map_or(0, |open| open.waiting(self.lane.now_ns));
         let slice = Slice { thread, number, length, tally, in_flight, waiting, is_last };
         // Nobody listens only when the run is given up.

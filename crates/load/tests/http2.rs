@@ -12,7 +12,7 @@ use std::{
 };
 
 use drom_load::{
-    Arrivals, ErrorKind, Outcome, Pace, Plan, Scene, Stage, Stop, Target, Version,
+    Address, Arrivals, Engine, ErrorKind, Outcome, Pace, Plan, Scene, Stage, Stop, Target, Version,
     protocol::{Fault, Http2, Http2Event},
     run,
 };
@@ -387,6 +387,8 @@ fn speak(talk: impl Fn(u64, &mut TcpStream) -> u64 + Send + Sync + 'static) -> S
     let (requests, talk) = (Arc::clone(&server.requests), Arc::new(talk));
     thread::spawn(move || {
         for (number, mut stream) in (0..).zip(listener.incoming().map_while(Result::ok)) {
+            // What waits to be sent is lost with a reset.
+            stream.set_nodelay(true).unwrap();
             let (requests, talk) = (Arc::clone(&requests), Arc::clone(&talk));
             thread::spawn(move || requests.fetch_add(talk(number, &mut stream), SeqCst));
         }
@@ -404,7 +406,7 @@ const ANSWER: &[u8] = b"\0\0\x01\x01\x05\0\0\0\x01\x88";
 const PREFACE_BYTES: usize = 24;
 
 /// Reads frames until so many are HEADERS, or the end; how many were.
-fn requests(stream: &mut TcpStream, most: u64) -> u64 {
+fn requests(stream: &mut impl Read, most: u64) -> u64 {
     let (mut head, mut seen) = ([0; 9], 0);
     while seen < most && stream.read_exact(&mut head).is_ok() {
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
@@ -512,6 +514,34 @@ fn a_server_that_goes_and_closes_at_once_has_said_so() {
     });
     let outcome = go(&plan(&hasty, 4, 3, 400));
     assert_eq!((outcome.ok, outcome.failed), (400, 0), "{:?}", outcome.errors);
+}
+
+/// A Unix socket can end for one side alone, of which nothing is to be read.
+#[test]
+fn who_takes_no_more_and_says_nothing_is_left_at_once() {
+    for engine in [Engine::Epoll, Engine::IoUring] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        thread::spawn(move || {
+            let mut held = Vec::new();
+            for (number, mut stream) in listener.incoming().map_while(Result::ok).enumerate() {
+                let _ = stream.read_exact(&mut [0; PREFACE_BYTES]);
+                let _ = stream.write_all(SETTINGS);
+                requests(&mut stream, 1);
+                if number == 0 {
+                    let _ = stream.shutdown(std::net::Shutdown::Read);
+                }
+                let _ = stream.write_all(ANSWER);
+                held.push(stream);
+            }
+        });
+        let target = Target::at_address("http://a/", Address::Unix(path)).unwrap();
+        let server = Server { address: ([127, 0, 0, 1], 1).into(), requests: Arc::default() };
+        let plan = Plan { target, engine, ..plan(&server, 1, 1, 2) };
+        let outcome = go(&plan);
+        assert_eq!(outcome.errors, [(ErrorKind::Closed, 1)].into(), "{engine:?}");
+    }
 }
 
 /// It is tried again for each request, not in between as fast as a connect takes.

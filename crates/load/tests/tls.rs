@@ -8,7 +8,9 @@ use std::{
     thread,
 };
 
-use drom_load::{Error, ErrorKind, Outcome, Plan, Stop, Target, TlsVersion, Trust, run};
+use drom_load::{
+    Engine, Error, ErrorKind, Outcome, Plan, Stop, Target, TlsVersion, Trust, Version, run,
+};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{
     RootCertStore, ServerConfig, ServerConnection, StreamOwned, crypto::ring,
@@ -226,8 +228,64 @@ fn a_server_that_fails_some_handshakes_is_measured() {
         }
     });
     let each = plan(address, "a.example", trusting(&issuer));
-    let outcome = go(&Plan { keepalive: false, threads: 1, ..each }).expect("measured");
-    assert_eq!((outcome.ok, outcome.errors[&ErrorKind::Tls]), (40, 20));
+    for (connections, threads) in [(3, 1), (1, 1), (2, 2)] {
+        let plan = Plan { keepalive: false, connections, threads, ..each.clone() };
+        let outcome = go(&plan).expect("measured");
+        assert_eq!((outcome.ok, outcome.errors[&ErrorKind::Tls]), (40, 20));
+    }
+}
+
+/// The last flight of the handshake and the first frames are written one behind the other, and a
+/// ring has one send under way at a time.
+#[test]
+fn http_2_over_tls_is_greeted_on_either_engine() {
+    let issuer = Issuer::new();
+    let (certificate, key) = issuer.issue("a.example");
+    let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth();
+    let config = builder.with_single_cert(vec![certificate.der().clone()], key);
+    let mut config = config.expect("a configuration");
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            let config = Arc::clone(&config);
+            thread::spawn(move || talk_http_2(socket, config));
+        }
+    });
+    for engine in [Engine::Epoll, Engine::IoUring] {
+        let plan = plan(address, "a.example", trusting(&issuer));
+        let plan = Plan { version: Version::Http2, engine, ..plan };
+        let outcome = go(&plan).expect("measured");
+        assert_eq!((outcome.ok, outcome.failed), (60, 0), "{engine:?}: {:?}", outcome.errors);
+    }
+}
+
+/// SETTINGS, and to each HEADERS status 200 and the end of its stream.
+fn talk_http_2(socket: TcpStream, config: Arc<ServerConfig>) {
+    let session = ServerConnection::new(config).expect("a session");
+    let mut stream = StreamOwned::new(session, socket);
+    let mut head = [0; 9];
+    if stream.read_exact(&mut [0; 24]).is_err()
+        || stream.write_all(b"\0\0\0\x04\0\0\0\0\0").is_err()
+    {
+        return;
+    }
+    while stream.read_exact(&mut head).is_ok() {
+        let length = usize::from(head[1]) << 8 | usize::from(head[2]);
+        if stream.read_exact(&mut vec![0; length]).is_err() {
+            return;
+        }
+        let answer = [b"\0\0\x01\x01\x05", &head[5..9], b"\x88"].concat();
+        if head[3] == 1 && stream.write_all(&answer).is_err() {
+            return;
+        }
+    }
 }
 
 #[test]

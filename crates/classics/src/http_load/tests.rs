@@ -73,6 +73,8 @@ fn a_file_has_a_url_a_line() {
     let found = urls("f", "http://[::1]:8080/x\nhttps://[::1]\n").expect("good");
     assert_eq!(of(&found[0]), (false, "[::1]".into(), 8_080, "/x".into()));
     assert_eq!(of(&found[1]), (true, "[::1]".into(), 443, "/".into()));
+    assert_eq!(host_and_port("[::1]:81"), Some(("[::1]", "81")));
+    assert_eq!((host_and_port("a"), host_and_port("[::1]")), (None, None));
     let refused = |text: &str| urls("f", text).expect_err(text).message;
     for text in ["http://[::1/", "http://[::1]:x/", "http://a:1:2/"] {
         assert_eq!(refused(text), format!("http_load: no port - {text} (f:1)\n"));

@@ -161,8 +161,14 @@ pub struct Args {
 }
 
 /// What the self-test has of its own, or nothing of.
-const NOT_OF_A_SELF_TEST: [&str; 13] = [
+const NOT_OF_A_SELF_TEST: [&str; 19] = [
     "url",
+    "urls",
+    "pipeline",
+    "insecure",
+    "cacert",
+    "data",
+    "timeout",
     "requests",
     "rate",
     "stages",

@@ -1,5 +1,7 @@
 //! HTTP/2 on a connection: streams instead of turns. What `wire.rs` does for HTTP/1.
 
+use std::io;
+
 use super::{
     Lane,
     retired::REFUSALS_MAX,
@@ -10,7 +12,7 @@ use crate::{
     exchange::Exchange,
     http2::{Event, Http2, WINDOW_STEP},
     outcome::ErrorKind,
-    plan::Plan,
+    plan::{Address, Plan},
     protocol::Fault,
     world::World,
 };
@@ -59,19 +61,32 @@ impl<W: World> Lane<'_, W> {
         self.write_out(connection);
     }
 
-    fn write_out(&mut self, connection: &mut Connection<W::Stream>) {
+    /// What the server has said before it closed is still to be read, and then its end: a GOAWAY
+    /// tells which requests it will not answer. A Unix socket may have an end for one side only.
+    pub(super) fn leaves_to_reader(
+        &self,
+        connection: &Connection<W::Stream>,
+        error: &io::Error,
+    ) -> bool {
+        let is_tcp = matches!(self.route(connection).address, Address::Tcp(_));
+        connection.http2.is_some() && is_tcp && write_error(error) == ErrorKind::Closed
+    }
+
+    pub(super) fn write_out(&mut self, connection: &mut Connection<W::Stream>) {
         let (Some(http2), Some(stream)) = (&mut connection.http2, &mut connection.stream) else {
             return;
         };
         match write_on(stream, &http2.out, &mut connection.written) {
             Ok(true) => {}
             Ok(false) => return,
-            // What the server has said before it closed is still to be read, and then its end: a
-            // GOAWAY tells which requests it will not answer.
-            Err(error) if write_error(&error) == ErrorKind::Closed => {}
-            Err(error) => return self.fail_by(connection, write_error(&error), &error),
+            Err(error) if !self.leaves_to_reader(connection, &error) => {
+                return self.fail_by(connection, write_error(&error), &error);
+            }
+            Err(_) => {}
         }
-        http2.out.clear();
+        if let Some(http2) = &mut connection.http2 {
+            http2.out.clear();
+        }
         connection.written = 0;
     }
 

@@ -24,7 +24,7 @@ const SEGMENT_BYTES: usize = 1_200;
 const SKIP_BYTES_MIN: u64 = 16 * 1024;
 /// A throttled connection reads so often.
 const SHARES_A_SECOND: u64 = 50;
-/// With so many handshakes that failed, and none that did not, no other is waited for.
+/// With so many handshakes of a thread that failed, and none that did not, no other is tried.
 const HANDSHAKE_TRIES: u32 = 4;
 /// Most heads are shorter.
 const HEAD_ROOM: usize = 1_024;
@@ -73,7 +73,7 @@ impl<W: World> Lane<'_, W> {
             Phase::Open if ready.readable && is_idle(connection) => {
                 return self.listen(connection, buffer);
             }
-            Phase::Open if ready.writable => self.go_on_writing(connection),
+            Phase::Open | Phase::Greeting if ready.writable => self.go_on_writing(connection),
             _ => {}
         }
         if ready.readable && connection.phase == Phase::Open && is_idle(connection) {
@@ -161,7 +161,7 @@ impl<W: World> Lane<'_, W> {
         if !self.anyone_established {
             self.handshakes_failed += 1;
             let why = self.refused_by_tls(connection, error);
-            match self.handshakes_failed >= self.groups.min(HANDSHAKE_TRIES) {
+            match self.handshakes_failed >= HANDSHAKE_TRIES {
                 true => self.fatal = Some(why),
                 false => self.unless_established = Some(why),
             }
@@ -197,10 +197,9 @@ impl<W: World> Lane<'_, W> {
     fn go_on_writing(&mut self, connection: &mut Connection<W::Stream>) {
         let Some(stream) = &mut connection.stream else { return };
         match stream.push() {
+            Ok(()) if connection.phase == Phase::Greeting => self.write_out(connection),
             Ok(()) => self.flush(connection),
-            // As in `write_out`.
-            Err(error)
-                if connection.http2.is_some() && write_error(&error) == ErrorKind::Closed => {}
+            Err(error) if self.leaves_to_reader(connection, &error) => {}
             Err(error) => self.fail_by(connection, write_error(&error), &error),
         }
     }

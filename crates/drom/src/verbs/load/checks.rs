@@ -468,9 +468,10 @@ fn connections(plan: &Plan, outcome: &Outcome) -> Option<Found> {
         let evidence = format!("{connected} of {wanted} places were needed");
         return Some(Found::good_if(connected > 0 || outcome.sent == 0, evidence));
     }
-    let fairness = outcome.fairness();
-    let evidence =
-        format!("{connected} of {wanted} established, fairness {fairness:.3} (1 = even)");
+    let mut evidence = format!("{connected} of {wanted} established");
+    if outcome.answers() > 0 {
+        evidence += &format!(", fairness {:.3} (1 = even)", outcome.fairness());
+    }
     // A thread for which nothing was planned has no reason to connect.
     if outcome
         .open

@@ -59,6 +59,8 @@ struct Planned<'a> {
     depth: u32,
     threads: u32,
     keepalive: bool,
+    answers_per_connection: Option<u64>,
+    throttle_bytes_per_s: Option<u64>,
     warmup_s: f64,
     duration_s: Option<f64>,
     requests: Option<u64>,
@@ -117,7 +119,8 @@ pub struct Latencies {
 
 #[derive(Serialize)]
 struct Client {
-    cpu_us_per_request: f64,
+    /// Null where none ended.
+    cpu_us_per_request: Option<f64>,
     limited: bool,
     /// What it lacked, when it was the limit.
     cause: Option<Cause>,
@@ -234,6 +237,8 @@ fn planned(plan: &Plan) -> Planned<'_> {
         depth: plan.depth,
         threads: plan.threads,
         keepalive: plan.keepalive,
+        answers_per_connection: plan.answers_per_connection,
+        throttle_bytes_per_s: plan.throttle,
         warmup_s: plan.warmup.as_secs_f64(),
         duration_s,
         requests,
@@ -246,7 +251,7 @@ fn planned(plan: &Plan) -> Planned<'_> {
 fn client(outcome: &Outcome) -> Client {
     let verdict = client_limited(outcome, None);
     Client {
-        cpu_us_per_request: outcome.cpu_us_per_request(),
+        cpu_us_per_request: (outcome.ok + outcome.failed > 0).then(|| outcome.cpu_us_per_request()),
         limited: verdict.limited,
         cause: verdict.cause,
         work_share: verdict.busy_share,

@@ -70,7 +70,8 @@ impl Output {
             return Err("only one result can go to standard output".to_owned());
         }
         let paths: Vec<&Path> = files.iter().map(|(path, _)| *path).collect();
-        if let Some(twice) = (1..paths.len()).find(|at| paths[..*at].contains(&paths[*at])) {
+        let places: Vec<PathBuf> = paths.iter().map(|path| place(path)).collect();
+        if let Some(twice) = (1..paths.len()).find(|at| places[..*at].contains(&places[*at])) {
             return Err(format!("two results would go to {}", paths[twice].display()));
         }
         for path in paths.into_iter().filter(|path| !is_stdout(path)) {
@@ -149,6 +150,14 @@ pub fn openable(path: &Path) -> io::Result<()> {
     }
 }
 
+/// What a path comes to, whichever way it is written; of a file that is not there yet, too.
+fn place(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let in_folder =
+        || Some(folder.unwrap_or(Path::new(".")).canonicalize().ok()?.join(path.file_name()?));
+    path.canonicalize().ok().or_else(in_folder).unwrap_or_else(|| path.to_owned())
+}
+
 fn creatable(path: &Path) -> io::Result<()> {
     match fs::OpenOptions::new().write(true).create_new(true).open(path) {
         // What cannot be removed again can be written all the same.
@@ -178,5 +187,9 @@ mod tests {
         assert_eq!(fs::read_to_string(at("old.csv")).expect("it is there"), "of an earlier run");
         assert!(!at("new.csv").exists() && at("link.csv").is_symlink());
         assert!(openable(&at("none/new.csv")).is_err() && openable(folder.path()).is_err());
+        std::os::unix::fs::symlink("old.csv", at("other.csv")).expect("a link");
+        assert_eq!(place(&at("other.csv")), place(&at("old.csv")));
+        assert_eq!(place(&at("./new.csv")), place(&at("new.csv")));
+        assert_ne!(place(&at("new.csv")), place(&at("newer.csv")));
     }
 }

@@ -88,8 +88,9 @@ impl Show {
 fn sentence(now: &Progress) -> String {
     let (elapsed, requests) = (now.elapsed.as_secs_f64(), count(now.requests));
     let phase = if now.warming_up { "warming up" } else { "measuring" };
-    let rate = si_count(now.rate_rps);
-    let mut line = format!("{phase}  {elapsed:.0} s  {requests} requests  {rate}/s");
+    // Of the last whole second, where there is one.
+    let rate = si_count(now.last.map_or(now.rate_rps, |last| last.rate_rps()));
+    let mut line = format!("{phase}  {elapsed:.0} s  {rate}/s  {requests} requests");
     if now.failed > 0 {
         line += &format!("  {} failed", count(now.failed));
     }
@@ -112,6 +113,6 @@ mod tests {
             last: None,
             so_far: drom_load::SoFar::default(),
         };
-        assert_eq!(sentence(&now), "measuring  3 s  361,000 requests  120,400/s  12 failed");
+        assert_eq!(sentence(&now), "measuring  3 s  120,400/s  361,000 requests  12 failed");
     }
 }

@@ -294,7 +294,11 @@ fn clients(plan: &Plan, outcome: &Outcome) -> String {
         },
         (true, depth) => format!("keep-alive, {depth} requests pipelined"),
     };
-    format!("{connections}, {threads}, {reuse}")
+    let answers = plan.answers_per_connection.filter(|_| plan.keepalive);
+    let worn = answers.map(|answers| format!(", {} a connection", number_of(answers, "answer")));
+    let slow = plan.throttle.map(|rate| format!(", each reads {}/s", bytes(rate as f64)));
+    let limits = worn.unwrap_or_default() + &slow.unwrap_or_default();
+    format!("{connections}, {threads}, {reuse}{limits}")
 }
 
 /// Who asks on so many connections: of a scenario users, one on each stream.
@@ -346,14 +350,15 @@ fn rates(plan: &Plan, outcome: &Outcome, paint: Paint, width: Option<usize>) -> 
             lines.extend(figure(paint, "Drain", &text, width));
         }
     }
-    lines.extend([
-        row(
-            paint,
-            "Read",
-            &format!("{:>10}/s  {} in all", bytes(per_second), bytes(outcome.bytes_read as f64)),
-        ),
-        row(paint, "Client", &format!("{:>10} of CPU a request", time_us(cpu))),
-    ]);
+    lines.extend([row(
+        paint,
+        "Read",
+        &format!("{:>10}/s  {} in all", bytes(per_second), bytes(outcome.bytes_read as f64)),
+    )]);
+    if outcome.ok + outcome.failed > 0 {
+        let text = format!("{:>10} of CPU a request", time_us(cpu));
+        lines.push(row(paint, "Client", &text));
+    }
     lines.extend(again(outcome).map(|text| row(paint, "Connects", &text)));
     lines
 }

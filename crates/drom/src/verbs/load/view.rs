@@ -7,7 +7,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use drom_load::{ErrorKind, Interval, Progress};
 
-use super::text::{count, si_count, time_us};
+use super::text::{count, time_us};
 
 /// More seconds than the widest terminal has columns.
 const SECONDS_MAX: usize = 400;
@@ -92,7 +92,8 @@ impl View {
         let is_low = frame.height <= ROWS_BESIDE + 2;
         let most = if is_low { frame.height.saturating_sub(1).clamp(1, 2) } else { rows.len() };
         rows.truncate(most);
-        rows.iter().map(|row| row.chars().take(frame.width.saturating_sub(1)).collect()).collect()
+        let room = frame.width.saturating_sub(1);
+        rows.iter().map(|row| fitting(row, room)).collect()
     }
 
     /// Of the same seconds as their kinds.
@@ -105,6 +106,16 @@ impl View {
         let kinds = known.map(|(name, failed)| format!("{} {name}", count(failed)));
         kinds.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// Without its last parts where there is no room for them: a figure that is cut is another one.
+fn fitting(row: &str, room: usize) -> String {
+    let mut fits = row;
+    while fits.chars().count() > room {
+        let at = fits.rfind("  ").max(fits.rfind(", ")).unwrap_or(0);
+        fits = fits[..at].trim_end();
+    }
+    if fits.is_empty() { row.chars().take(room).collect() } else { fits.to_owned() }
 }
 
 fn titled(title: &str, text: &str) -> String {
@@ -162,7 +173,7 @@ pub fn line(sentence: &str, last: Option<&Interval>) -> String {
     let Some(last) = last else { return sentence.to_owned() };
     let latency = last.latency();
     let at = |quantile: f64| time_us(latency.quantile_ns(quantile) as f64 / 1e3);
-    let mut line = format!("{sentence}  last second {}/s", si_count(last.rate_rps()));
+    let mut line = sentence.to_owned();
     if latency.count() > 0 {
         line += &format!("  p50 {}  p99 {}  max {}", at(0.5), at(0.99), at(1.0));
     }
@@ -192,6 +203,16 @@ mod tests {
             last: None,
             so_far: drom_load::SoFar { failed: 3, ..Default::default() },
         }
+    }
+
+    #[test]
+    fn a_figure_is_there_as_a_whole_or_not_at_all() {
+        let row = "measuring  4 s  37,040/s  148,711 requests  2 failed";
+        assert_eq!(fitting(row, 60), row);
+        assert_eq!(fitting(row, 51), "measuring  4 s  37,040/s  148,711 requests");
+        assert_eq!(fitting(row, 39), "measuring  4 s  37,040/s");
+        assert_eq!(fitting("  client 5 % of a core, 4 connections", 35), "  client 5 % of a core");
+        assert_eq!(fitting("  client", 4), "  cl");
     }
 
     #[test]

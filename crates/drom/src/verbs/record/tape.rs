@@ -36,10 +36,13 @@ impl Tape {
     pub fn check(&self) -> Result<(), String> {
         let Some(path) = &self.file else { return Ok(()) };
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        match folder.unwrap_or(Path::new(".")).is_dir() && !path.is_dir() {
-            true => Ok(()),
-            false => Err(format!("{} cannot be written: no such folder, or one", path.display())),
-        }
+        let folder = folder.unwrap_or(Path::new("."));
+        let why = match (folder.is_dir(), path.is_dir()) {
+            (true, false) => return Ok(()),
+            (true, true) => "it is a folder".to_owned(),
+            (false, _) => format!("there is no folder {}", folder.display()),
+        };
+        Err(format!("{} cannot be written: {why}", path.display()))
     }
 
     pub fn len(&self) -> usize {
