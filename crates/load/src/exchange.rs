@@ -87,6 +87,7 @@ impl Exchange {
         self.held_ns = now_ns.saturating_sub(self.written_ns);
         self.is_taken_back = true;
         (self.stream, self.first_byte_ns, self.status) = (0, 0, 0);
+        (self.wire_bytes, self.body_bytes, self.length, self.lay_ns) = (0, 0, None, 0);
     }
 
     /// Notes that the server has refused it; how often that makes.

@@ -13,7 +13,13 @@ mod wire;
 
 pub use wire::routes;
 
-use std::{cmp::Reverse, collections::BinaryHeap, io, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    io,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::Duration,
+};
 
 use crate::{
     connection::{Connection, Phase, to_ns},
@@ -70,6 +76,8 @@ pub struct Lane<'a, W> {
     pub fatal: Option<Error>,
     /// The same, if it stays so that no connection is established.
     unless_established: Option<Error>,
+    /// Any thread has a connection that is established.
+    pub is_any_up: Option<&'a AtomicBool>,
     handshakes_failed: u32,
     /// How long what is read has lain there, where somebody wants to know.
     pub lay: Lay,
@@ -133,6 +141,7 @@ impl<'a, W: World> Lane<'a, W> {
             records: Vec::new(),
             fatal: None,
             unless_established: None,
+            is_any_up: None,
             handshakes_failed: 0,
             lay: Lay::default(),
             streams_max: None,
@@ -156,8 +165,13 @@ impl<'a, W: World> Lane<'a, W> {
 
     /// Why there is nothing to be told of this thread's requests.
     pub fn failure(&mut self) -> Option<Error> {
-        let unless = self.unless_established.take().filter(|_| !self.anyone_established);
+        let unless = self.unless_established.take().filter(|_| !self.is_up());
         self.fatal.take().or(unless)
+    }
+
+    /// The server has let somebody in.
+    fn is_up(&self) -> bool {
+        self.anyone_established || self.is_any_up.is_some_and(|up| up.load(Relaxed))
     }
 
     /// The head of the first answer, as it came.

@@ -317,6 +317,12 @@ impl Outcome {
         ratio(cpu.as_secs_f64() * 1e6, (self.ok + self.failed) as f64)
     }
 
+    /// Of TCP, the first ones too: each takes a port, whatever comes of it.
+    #[must_use]
+    pub fn connections_made(&self) -> u64 {
+        self.connect.count().max(u64::from(self.connected) + self.reconnects)
+    }
+
     /// Relative deviation of the accounted from the real connection time: Little's law (N = X R)
     /// with the client's own pauses and connects counted in R. 0 is exact.
     #[must_use]

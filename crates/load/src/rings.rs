@@ -45,9 +45,9 @@ enum Work {
     Connect,
     Receive,
     Send,
-    /// The peer's end. A receive should tell it, too, yet one in some thousands does not, where a
-    /// reset follows data at once (Linux 6.8 to 6.19, CVE-2026-23473, and rarer with its fix): the
-    /// kernel takes the two for one, and is silent from then on.
+    /// The peer's end. A receive should tell it, too, yet one in some ten thousand does not where a
+    /// reset follows data at once: the kernel takes the two for one, and is silent from then on.
+    /// As CVE-2026-23473 has it, and seen on Linux 6.18.44.
     HangUp,
     /// Nobody waits for its answer.
     Cancel,

@@ -83,6 +83,7 @@ pub fn run(
     let uses_rings = plan.engine == Engine::IoUring && fallback.is_none();
     let _stamps = stamp::keep_on();
     let (abort, start_ns) = (AtomicBool::new(false), monotonic_ns());
+    let is_any_up = AtomicBool::new(false);
     let lives: Vec<Live> = (0..threads).map(|_| Live::default()).collect();
     let start_ns = start_ns + lead_ns(plan);
     let open_ns = start_ns + to_ns(plan.warmup);
@@ -101,6 +102,7 @@ pub fn run(
             open_ns,
             stop,
             abort: &abort,
+            is_any_up: &is_any_up,
             live: &lives[at as usize],
             uses_rings,
             thread: at as usize,
@@ -130,7 +132,12 @@ type Handle<'scope> = ScopedJoinHandle<'scope, Result<Report, Error>>;
 
 /// The most that are open at once: a user keeps one to every server, or has one for each request.
 fn sockets(plan: &Plan, routes: usize) -> u64 {
-    let each = if plan.keepalive { routes as u64 } else { 1 };
+    let each = match (plan.keepalive, plan.engine) {
+        (true, _) => routes as u64,
+        // A ring lets a socket go when it is told that nothing is done for it any more.
+        (false, Engine::IoUring) => 2,
+        (false, Engine::Epoll) => 1,
+    };
     u64::from(plan.connections_used()) * each
 }
 

@@ -67,6 +67,8 @@ pub struct Orders<'a> {
     pub stop: &'a AtomicBool,
     /// Another thread cannot go on.
     pub abort: &'a AtomicBool,
+    /// Any thread has a connection that is established.
+    pub is_any_up: &'a AtomicBool,
     pub live: &'a Live,
     /// This thread's number, where its slices go, and where their empty tallies come back.
     pub uses_rings: bool,
@@ -126,6 +128,7 @@ fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
     lane.open = orders.schedule.clone().map(|schedule| Open::new(schedule, orders.start_ns));
     let now_ns = lane.now_ns;
     lane.users = users(orders, lane.now_ns);
+    lane.is_any_up = Some(orders.is_any_up);
     if let Some(open) = lane.open.as_ref().filter(|_| !finishes_rounds(orders.plan)) {
         lane.end_ns = open.end_ns();
     }

@@ -497,6 +497,24 @@ fn what_is_sent_and_sent_again_is_what_the_server_has_seen() {
     gone.has_seen(45);
 }
 
+/// What came of the first answer is none of the second.
+#[test]
+fn half_an_answer_before_a_refusal_is_forgotten() {
+    let halting = speak(|_, stream| {
+        greet(stream, SETTINGS);
+        let first = requests(stream, 1);
+        say(stream, b"\0\0\x01\x01\x04\0\0\0\x01\x88\0\0\x05\0\0\0\0\0\x01hello");
+        wait(20);
+        say(stream, b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x07");
+        let second = requests(stream, 1);
+        say(stream, b"\0\0\x01\x01\x04\0\0\0\x03\x88\0\0\x0a\0\x01\0\0\0\x03helloworld");
+        wait(200);
+        first + second
+    });
+    let outcome = go(&plan(&halting, 1, 1, 1));
+    assert_eq!((outcome.ok, outcome.resent, outcome.body_bytes), (1, 1, 10), "{outcome:?}");
+}
+
 /// The words may lie there unread while a request is written, which the end has made impossible.
 #[test]
 fn a_server_that_goes_and_closes_at_once_has_said_so() {

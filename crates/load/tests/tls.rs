@@ -4,8 +4,12 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     path::PathBuf,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
     thread,
+    time::Duration,
 };
 
 use drom_load::{
@@ -252,10 +256,12 @@ fn http_2_over_tls_is_greeted_on_either_engine() {
     let config = Arc::new(config);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
+    let asked = Arc::new(AtomicU64::new(0));
+    let seen = Arc::clone(&asked);
     thread::spawn(move || {
-        for socket in listener.incoming().flatten() {
-            let config = Arc::clone(&config);
-            thread::spawn(move || talk_http_2(socket, config));
+        for (number, socket) in listener.incoming().flatten().enumerate() {
+            let (config, seen) = (Arc::clone(&config), Arc::clone(&seen));
+            thread::spawn(move || talk_http_2(socket, config, number % 4 == 3, &seen));
         }
     });
     for engine in [Engine::Epoll, Engine::IoUring] {
@@ -263,17 +269,28 @@ fn http_2_over_tls_is_greeted_on_either_engine() {
         let plan = Plan { version: Version::Http2, engine, ..plan };
         let outcome = go(&plan).expect("measured");
         assert_eq!((outcome.ok, outcome.failed), (60, 0), "{engine:?}: {:?}", outcome.errors);
+        // What it says before it closes is heard though the client's records are stuck.
+        let (method, body) = ("POST".to_owned(), vec![b'x'; 8_000_000]);
+        let keepalive_of_two = Some(2);
+        let plan = Plan { method, body, answers_per_connection: keepalive_of_two, ..plan };
+        let outcome = go(&Plan { stop: Stop::Requests(24), ..plan }).expect("measured");
+        assert_eq!((outcome.ok, outcome.failed), (24, 0), "{engine:?}: {:?}", outcome.errors);
+        assert!(outcome.resent > 0, "nobody was turned away");
     }
+    assert!(asked.load(SeqCst) > 0);
 }
 
-/// SETTINGS, and to each HEADERS status 200 and the end of its stream.
-fn talk_http_2(socket: TcpStream, config: Arc<ServerConfig>) {
+/// SETTINGS and large windows, and to the end of each request status 200; or words of leave to the
+/// first one, and a reset.
+fn talk_http_2(socket: TcpStream, config: Arc<ServerConfig>, leaves: bool, asked: &AtomicU64) {
+    const GREETING: &[u8] = b"\0\0\x06\x04\0\0\0\0\0\0\x04\x7f\xff\xff\xff\
+                              \0\0\x04\x08\0\0\0\0\0\x7f\xff\0\0";
+    const GONE: &[u8] = b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    socket.set_nodelay(true).expect("TCP");
     let session = ServerConnection::new(config).expect("a session");
     let mut stream = StreamOwned::new(session, socket);
     let mut head = [0; 9];
-    if stream.read_exact(&mut [0; 24]).is_err()
-        || stream.write_all(b"\0\0\0\x04\0\0\0\0\0").is_err()
-    {
+    if stream.read_exact(&mut [0; 24]).is_err() || stream.write_all(GREETING).is_err() {
         return;
     }
     while stream.read_exact(&mut head).is_ok() {
@@ -281,11 +298,43 @@ fn talk_http_2(socket: TcpStream, config: Arc<ServerConfig>) {
         if stream.read_exact(&mut vec![0; length]).is_err() {
             return;
         }
+        let (is_headers, is_end) = (head[3] == 1, head[3] <= 1 && head[4] & 1 == 1);
+        asked.fetch_add(u64::from(is_headers), SeqCst);
+        if is_headers && leaves {
+            let _ = stream.write_all(GONE);
+            return;
+        }
         let answer = [b"\0\0\x01\x01\x05", &head[5..9], b"\x88"].concat();
-        if head[3] == 1 && stream.write_all(&answer).is_err() {
+        if is_end && stream.write_all(&answer).is_err() {
             return;
         }
     }
+}
+
+/// However many threads ask: one of them may have all that there is.
+#[test]
+fn a_server_that_lets_one_in_is_measured() {
+    let issuer = Issuer::new();
+    let whole = issuer.server("a.example", false);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        let mut clients = listener.incoming().flatten();
+        let mut client = clients.next().expect("the first");
+        let mut server = TcpStream::connect(whole).expect("it listens");
+        let (mut back, mut forth) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+        thread::spawn(move || std::io::copy(&mut forth, &mut back));
+        thread::spawn(move || std::io::copy(&mut client, &mut server));
+        for other in clients {
+            thread::sleep(Duration::from_millis(50));
+            drop(other);
+        }
+    });
+    let window = Stop::After(Duration::from_millis(600));
+    let plan = plan(address, "a.example", trusting(&issuer));
+    let plan = Plan { connections: 2, threads: 2, stop: window, ..plan };
+    let outcome = go(&plan).expect("measured");
+    assert!(outcome.ok > 0 && outcome.errors[&ErrorKind::Tls] >= 4, "{:?}", outcome.errors);
 }
 
 #[test]

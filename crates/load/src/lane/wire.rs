@@ -3,6 +3,7 @@
 use std::{
     cmp::Reverse,
     io::{self, Read, Write},
+    sync::atomic::Ordering::Relaxed,
 };
 
 use super::{Lane, REST_AFTER_CONNECT_ERROR};
@@ -24,7 +25,7 @@ const SEGMENT_BYTES: usize = 1_200;
 const SKIP_BYTES_MIN: u64 = 16 * 1024;
 /// A throttled connection reads so often.
 const SHARES_A_SECOND: u64 = 50;
-/// With so many handshakes of a thread that failed, and none that did not, no other is tried.
+/// With so many handshakes of a thread that failed, and none of any, no other is tried.
 const HANDSHAKE_TRIES: u32 = 4;
 /// Most heads are shorter.
 const HEAD_ROOM: usize = 1_024;
@@ -150,7 +151,10 @@ impl<W: World> Lane<'_, W> {
     /// Requests can be written.
     pub(super) fn open_up(&mut self, connection: &mut Connection<W::Stream>) {
         connection.established = true;
-        self.anyone_established = true;
+        if !self.anyone_established {
+            self.anyone_established = true;
+            self.is_any_up.iter().for_each(|up| up.store(true, Relaxed));
+        }
         connection.phase = Phase::Open;
         connection.ready_ns = self.now_ns;
         self.refill(connection);
@@ -158,7 +162,7 @@ impl<W: World> Lane<'_, W> {
 
     /// Where the first ones fail, all do; one that fails among others is an error like any other.
     fn handshake_failed(&mut self, connection: &mut Connection<W::Stream>, error: &io::Error) {
-        if !self.anyone_established {
+        if !self.is_up() {
             self.handshakes_failed += 1;
             let why = self.refused_by_tls(connection, error);
             match self.handshakes_failed >= HANDSHAKE_TRIES {

@@ -281,7 +281,7 @@ fn kernel(outcome: &Outcome) -> Kernel {
         is_server_local: limits.map(|limits| limits.is_local),
         mtu: limits.and_then(|limits| limits.mtu),
         ports: limits.and_then(|limits| limits.ports),
-        connections_made: u64::from(outcome.connected) + outcome.reconnects,
+        connections_made: outcome.connections_made(),
         descriptors: limits.map(|limits| limits.descriptors),
         descriptors_max: limits.and_then(|limits| limits.descriptors_max),
     }

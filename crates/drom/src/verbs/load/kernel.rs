@@ -14,6 +14,7 @@ use super::{
 
 /// From one segment in a thousand requests on, latencies hold retransmission timers.
 const RETRANSMITS_A_REQUEST_MAX: f64 = 0.001;
+const LOSSES: &str = "look for a network that loses packets";
 /// Lost segments that others behind them made known at once.
 const NO_TIMER: &str = "no latency holds a retransmission timer, yet some a round trip more: look \
                         for a network that loses packets";
@@ -50,7 +51,8 @@ pub fn retransmits(plan: &Plan, outcome: &Outcome) -> Option<Found> {
     );
     Some(match (rate <= RETRANSMITS_A_REQUEST_MAX, timeouts) {
         (true, _) => Found::Good(evidence),
-        (false, 0) => Found::Because(evidence, NO_TIMER),
+        (false, 0) if outcome.answers() > 0 => Found::Because(evidence, NO_TIMER),
+        (false, 0) => Found::Because(evidence, LOSSES),
         (false, _) => Found::Bad(evidence),
     })
 }
@@ -86,7 +88,7 @@ pub fn ports(plan: &Plan, outcome: &Outcome) -> Option<Found> {
     let Some(ports) = limits.ports else {
         return Some(unknown("/proc/sys/net/ipv4/ip_local_port_range"));
     };
-    let made = u64::from(outcome.connected) + outcome.reconnects;
+    let made = outcome.connections_made();
     let seconds = outcome.duration.as_secs_f64();
     let in_a_minute = made as f64 * (TIME_WAIT_S / seconds.max(TIME_WAIT_S));
     let evidence = format!("{} of {} local ports", number_of(made, "connection"), count(ports));
@@ -144,11 +146,16 @@ mod tests {
             reconnects,
             duration: Duration::from_secs(10),
             limits: Some(limits),
+            status: [(200, 9_000)].into(),
             ..Outcome::default()
         };
+        all_of(&outcome)
+    }
+
+    fn all_of(outcome: &Outcome) -> Vec<Check> {
         let plan = Plan::get(Target::at(([127, 0, 0, 1], 80).into(), "/"));
         let kernels = ["retransmits", "listen_queue", "ports", "descriptors"];
-        let all = crate::verbs::load::checks::all(&plan, &outcome).into_iter();
+        let all = crate::verbs::load::checks::all(&plan, outcome).into_iter();
         all.filter(|check| kernels.contains(&check.name)).collect()
     }
 
@@ -170,12 +177,23 @@ mod tests {
         assert_eq!(state(&all, "retransmits"), Some(State::Warning));
         assert!(all[0].evidence.contains("20 segments") && all[0].evidence.contains("0.00200 a"));
         assert_eq!(all[0].advice, Some(NO_TIMER), "none ran out");
+        let limits_of_none = Some(Limits { network, ..limits() });
+        let none = Outcome { sent: 9, limits: limits_of_none, ..Outcome::default() };
+        assert_eq!(all_of(&none)[0].advice, Some(LOSSES), "there is no latency");
         let network = Network { timeouts: Some(1), ..network };
         let all = checked(Limits { network, ..limits() }, 0);
         assert!(all[0].advice.is_some_and(|advice| advice.contains("200 ms")), "{all:?}");
         let network = Network { listen_drops: Some(1), ..limits().network };
         let all = checked(Limits { network, ..limits() }, 0);
         assert_eq!(state(&all, "listen_queue"), Some(State::Warning));
+    }
+
+    /// With nothing but connects, each of which has failed later.
+    #[test]
+    fn connections_of_which_nothing_came_have_taken_ports() {
+        let mut outcome = Outcome { limits: Some(limits()), ..Outcome::default() };
+        (0..90_000).for_each(|_| outcome.connect.record_ns(1_000));
+        assert_eq!(state(&all_of(&outcome), "ports"), Some(State::Warning));
     }
 
     #[test]

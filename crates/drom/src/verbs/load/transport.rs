@@ -56,7 +56,7 @@ pub struct Transport {
     insecure: bool,
     /// Trust the certificates in this PEM file instead of the system's
     ///
-    /// A server's own, self-signed one may be among them; it is then good for any name.
+    /// A server's own may be among them, self-signed or not; it is then good for any name.
     #[arg(long, value_name = "FILE")]
     cacert: Option<PathBuf>,
     /// Certificate to show to the server, PEM
