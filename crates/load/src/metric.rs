@@ -114,7 +114,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         doc: "`--throttle`: bytes a second that each connection reads; `null` without a limit",
-        ..fact("plan.throttle_bytes_per_s", "Load")
+        ..fact("plan.throttle_bytes_per_second", "Load")
     },
     Metric { doc: "`--warmup`", unit: Unit::Seconds, ..fact("plan.warmup_s", "Load") },
     Metric {
