@@ -15,7 +15,7 @@ pub use wire::routes;
 
 use std::{
     cmp::Reverse,
-    collections::BinaryHeap,
+    collections::{BinaryHeap, VecDeque},
     io,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::Duration,
@@ -44,6 +44,13 @@ const REST_AFTER_CONNECT_ERROR: Duration = Duration::from_millis(10);
 
 /// How much of a wrong body is kept to be shown.
 const PART_BYTES: usize = 60;
+
+/// What any thread has seen of the server: the first of them that fails in a way is not all.
+#[derive(Debug, Default)]
+pub struct Signs {
+    is_up: AtomicBool,
+    has_answered: AtomicBool,
+}
 
 /// All of a thread but its connections.
 pub struct Lane<'a, W> {
@@ -74,11 +81,11 @@ pub struct Lane<'a, W> {
     pub now_ns: u64,
     /// Why the run as a whole cannot go on.
     pub fatal: Option<Error>,
-    /// The same, if it stays so that no connection is established.
-    unless_established: Option<Error>,
-    /// Any thread has a connection that is established.
-    pub is_any_up: Option<&'a AtomicBool>,
-    handshakes_failed: u32,
+    /// The same, if it stays so that nobody is answered.
+    pub doubt: Option<Error>,
+    /// Of all threads.
+    pub signs: Option<&'a Signs>,
+    refused_by_tls: u32,
     /// How long what is read has lain there, where somebody wants to know.
     pub lay: Lay,
     /// Streams that the server allowed at once when it was asked last, where they are fewer than
@@ -140,9 +147,9 @@ impl<'a, W: World> Lane<'a, W> {
             throttled: BinaryHeap::new(),
             records: Vec::new(),
             fatal: None,
-            unless_established: None,
-            is_any_up: None,
-            handshakes_failed: 0,
+            doubt: None,
+            signs: None,
+            refused_by_tls: 0,
             lay: Lay::default(),
             streams_max: None,
             template,
@@ -163,15 +170,19 @@ impl<'a, W: World> Lane<'a, W> {
         }
     }
 
-    /// Why there is nothing to be told of this thread's requests.
-    pub fn failure(&mut self) -> Option<Error> {
-        let unless = self.unless_established.take().filter(|_| !self.is_up());
-        self.fatal.take().or(unless)
-    }
-
     /// The server has let somebody in.
     fn is_up(&self) -> bool {
-        self.anyone_established || self.is_any_up.is_some_and(|up| up.load(Relaxed))
+        self.anyone_established || self.signs.is_some_and(|signs| signs.is_up.load(Relaxed))
+    }
+
+    /// And has answered somebody.
+    fn has_answered(&self) -> bool {
+        self.anyone_answered || self.signs.is_some_and(|signs| signs.has_answered.load(Relaxed))
+    }
+
+    fn note_first_answer(&mut self) {
+        self.anyone_answered = true;
+        self.signs.iter().for_each(|signs| signs.has_answered.store(true, Relaxed));
     }
 
     /// The head of the first answer, as it came.
@@ -405,7 +416,9 @@ impl<'a, W: World> Lane<'a, W> {
         let Some(mut exchange) = connection.flights.remove(at) else { return false };
         exchange.body_hash = self.sum(connection);
         self.in_flight -= 1;
-        self.anyone_answered = true;
+        if !self.anyone_answered {
+            self.note_first_answer();
+        }
         // A server may answer before it has read the whole request: the rest would be taken for
         // the next one.
         let has_written = connection.pending <= connection.flights.len();
@@ -533,6 +546,11 @@ impl<'a, W: World> Lane<'a, W> {
         if connection.phase.is_on_the_way() {
             return self.unreachable(connection, kind);
         }
+        let again = if kind == ErrorKind::Closed {
+            connection.take_unowed(self.now_ns)
+        } else {
+            VecDeque::new()
+        };
         let mut kind = kind;
         while !connection.flights.is_empty() {
             self.fail_one(connection, 0, kind, false);
@@ -540,6 +558,7 @@ impl<'a, W: World> Lane<'a, W> {
             kind = behind(kind);
         }
         self.hang_up(connection);
+        (connection.pending, connection.flights) = (again.len(), again);
         self.rest_until(connection, self.now_ns);
     }
 

@@ -14,7 +14,7 @@ use drom_observe::clock::{monotonic_ns, wall_at};
 use crate::{
     connection::to_ns,
     error::Error,
-    lane,
+    lane::{self, Signs},
     limits::{Limits, check_ports, check_sources, descriptors},
     outcome::{ErrorKind, Latency, Outcome},
     pace::{self, Mark},
@@ -83,7 +83,7 @@ pub fn run(
     let uses_rings = plan.engine == Engine::IoUring && fallback.is_none();
     let _stamps = stamp::keep_on();
     let (abort, start_ns) = (AtomicBool::new(false), monotonic_ns());
-    let is_any_up = AtomicBool::new(false);
+    let signs = Signs::default();
     let lives: Vec<Live> = (0..threads).map(|_| Live::default()).collect();
     let start_ns = start_ns + lead_ns(plan);
     let open_ns = start_ns + to_ns(plan.warmup);
@@ -102,7 +102,7 @@ pub fn run(
             open_ns,
             stop,
             abort: &abort,
-            is_any_up: &is_any_up,
+            signs: &signs,
             live: &lives[at as usize],
             uses_rings,
             thread: at as usize,
@@ -113,7 +113,7 @@ pub fn run(
         .collect();
     drop(slices);
     let watch = Watch { lives: &lives, start_ns, open_ns, spares };
-    let (reports, timeline) = scope(|scope| {
+    let (mut reports, timeline) = scope(|scope| {
         let spawned = orders.into_iter().map(|orders| {
             let thread = Builder::new().name("drom-load".to_owned());
             join_later(thread.spawn_scoped(scope, move || work_and_tell(orders)), &abort)
@@ -123,9 +123,20 @@ pub fn run(
         let reports = spawned.into_iter().map(join).collect::<Result<Vec<_>, _>>()?;
         Ok::<_, Error>((reports, timeline))
     })?;
+    if let Some(why) = doubt(&mut reports) {
+        return Err(why);
+    }
     let opened = Some(wall_at(open_ns));
     let limits = Some(limits.after());
     Ok(Outcome { opened, limits, fallback, ..add_up(plan, uses_rings, reports, timeline) })
+}
+
+/// Why there is nothing to be told: nobody was answered.
+fn doubt(reports: &mut [Report]) -> Option<Error> {
+    let answers = |report: &Report| report.answers_per_connection.iter().sum::<u64>();
+    let is_any = reports.iter().any(|report| answers(report) + report.warmup_requests > 0);
+    let doubt = reports.iter_mut().find_map(|report| report.doubt.take());
+    doubt.filter(|_| !is_any)
 }
 
 type Handle<'scope> = ScopedJoinHandle<'scope, Result<Report, Error>>;

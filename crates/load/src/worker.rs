@@ -22,7 +22,7 @@ use crate::{
     error::Error,
     exchange::Record,
     held::{Accounts, Ledger, Spent},
-    lane::Lane,
+    lane::{Lane, Signs},
     open::{Due, Open, OpenTally, Settled},
     pace::{self, Mark},
     patience::{LOOK_NS_MAX, Patience},
@@ -67,8 +67,7 @@ pub struct Orders<'a> {
     pub stop: &'a AtomicBool,
     /// Another thread cannot go on.
     pub abort: &'a AtomicBool,
-    /// Any thread has a connection that is established.
-    pub is_any_up: &'a AtomicBool,
+    pub signs: &'a Signs,
     pub live: &'a Live,
     /// This thread's number, where its slices go, and where their empty tallies come back.
     pub uses_rings: bool,
@@ -91,6 +90,8 @@ pub struct Live {
 /// What a thread has measured.
 pub struct Report {
     pub in_flight: u64,
+    /// Why nobody was answered, if that is so of all threads.
+    pub doubt: Option<Error>,
     pub records: Vec<Record>,
     pub first_head: Vec<u8>,
     pub tls: Option<TlsFacts>,
@@ -128,7 +129,7 @@ fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
     lane.open = orders.schedule.clone().map(|schedule| Open::new(schedule, orders.start_ns));
     let now_ns = lane.now_ns;
     lane.users = users(orders, lane.now_ns);
-    lane.is_any_up = Some(orders.is_any_up);
+    lane.signs = Some(orders.signs);
     if let Some(open) = lane.open.as_ref().filter(|_| !finishes_rounds(orders.plan)) {
         lane.end_ns = open.end_ns();
     }
@@ -155,7 +156,7 @@ fn work_in(world: impl World, orders: &Orders<'_>) -> Result<Report, Error> {
     };
     worker.lane.resting = worker.connections.iter().map(|connection| connection.token).collect();
     let ended = worker.turn();
-    if let Some(error) = worker.lane.failure() {
+    if let Some(error) = worker.lane.fatal.take() {
         return Err(error);
     }
     ended.map(|()| worker.report())
@@ -690,6 +691,7 @@ impl<W: World> Worker<'_, W> {
             answers_per_connection: answers.collect(),
             streams_max: self.lane.streams_max,
             in_flight: self.lane.in_flight,
+            doubt: self.lane.doubt.take(),
             first_head: self.lane.first_head().to_vec(),
             records: self.lane.records,
             tls: self.lane.tls,

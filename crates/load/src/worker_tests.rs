@@ -65,7 +65,7 @@ fn run_late(sim: Sim, plan: &Plan, late_ns: u64) -> (Outcome, u64) {
         open_ns: sim.now_ns() + to_ns(plan.warmup) + if plan.pace.is_some() { LEAD } else { 0 },
         stop: &stop,
         abort: &AtomicBool::new(false),
-        is_any_up: &AtomicBool::new(false),
+        signs: &Signs::default(),
         live: &live,
         uses_rings: false,
         thread: 0,

@@ -497,6 +497,54 @@ fn what_is_sent_and_sent_again_is_what_the_server_has_seen() {
     gone.has_seen(45);
 }
 
+/// Answers every request until the client leaves; how many there were.
+fn answer_all(stream: &mut TcpStream) -> u64 {
+    let (mut head, mut seen) = ([0; 9], 0);
+    while stream.read_exact(&mut head).is_ok() {
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let _ = stream.read_exact(&mut vec![0; length as usize]);
+        if head[3] == 1 {
+            seen += 1;
+            say(stream, &[b"\0\0\x01\x01\x05", &head[5..9], b"\x88"].concat());
+        }
+    }
+    seen
+}
+
+/// In good order: a first word that names no stream, then the last one and the end at once. And the
+/// same with a refusal for each of those that come too late.
+#[test]
+fn what_the_last_word_before_the_end_turns_away_is_asked_again() {
+    const FIRST: &[u8] = b"\0\0\x08\x07\0\0\0\0\0\x7f\xff\xff\xff\0\0\0\0";
+    const ANSWERS: &[u8] = b"\0\0\x01\x01\x05\0\0\0\x01\x88\0\0\x01\x01\x05\0\0\0\x03\x88";
+    const LAST: &[u8] = b"\0\0\x08\x07\0\0\0\0\0\0\0\0\x03\0\0\0\0";
+    const REFUSED: &[u8] = b"\0\0\x04\x03\0\0\0\0\x05\0\0\0\x07\
+                             \0\0\x04\x03\0\0\0\0\x07\0\0\0\x07";
+    let ways = [(LAST, false), (LAST, true), (REFUSED, false), (REFUSED, true)];
+    let engines = [Engine::Epoll, Engine::IoUring];
+    for ((words, resets), engine) in ways.into_iter().flat_map(|way| engines.map(|e| (way, e))) {
+        let leaving = speak(move |number, stream| {
+            greet(stream, SETTINGS);
+            if number > 0 {
+                return answer_all(stream);
+            }
+            let seen = requests(stream, 4);
+            say(stream, FIRST);
+            wait(20);
+            say(stream, &[ANSWERS, words].concat());
+            if resets {
+                let socket = socket2::SockRef::from(&*stream);
+                socket.set_linger(Some(Duration::ZERO)).unwrap();
+            }
+            seen
+        });
+        let outcome = go(&Plan { engine, ..plan(&leaving, 1, 4, 12) });
+        let seen = (outcome.ok, outcome.failed, outcome.resent);
+        assert_eq!(seen, (12, 0, 2), "{engine:?}, reset {resets}: {:?}", outcome.errors);
+        leaving.has_seen(14);
+    }
+}
+
 /// What came of the first answer is none of the second.
 #[test]
 fn half_an_answer_before_a_refusal_is_forgotten() {

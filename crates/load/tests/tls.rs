@@ -311,6 +311,36 @@ fn talk_http_2(socket: TcpStream, config: Arc<ServerConfig>, leaves: bool, asked
     }
 }
 
+/// Whichever thread it meets, and in the middle of the handshake.
+#[test]
+fn a_server_that_breaks_every_second_connection_is_measured() {
+    let issuer = Issuer::new();
+    let whole = issuer.server("a.example", false);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for (number, mut client) in listener.incoming().flatten().enumerate() {
+            let mut server = TcpStream::connect(whole).expect("it listens");
+            let (mut back, mut forth) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            thread::spawn(move || {
+                if number % 2 == 0 {
+                    // Another thread has its answers by the time that this record comes.
+                    thread::sleep(Duration::from_millis(50));
+                    let _ = forth.read(&mut [0; 8_192]);
+                    let _ = back.write_all(b"\x17\x03\x03\x00\x20abcdefghabcdefghabcdefghabcdefgh");
+                }
+                let _ = std::io::copy(&mut forth, &mut back);
+            });
+            thread::spawn(move || std::io::copy(&mut client, &mut server));
+        }
+    });
+    let window = Stop::After(Duration::from_millis(600));
+    let plan = plan(address, "a.example", trusting(&issuer));
+    let plan = Plan { connections: 2, threads: 2, stop: window, ..plan };
+    let outcome = go(&plan).expect("measured");
+    assert!(outcome.ok > 0 && outcome.errors[&ErrorKind::Tls] > 0, "{:?}", outcome.errors);
+}
+
 /// However many threads ask: one of them may have all that there is.
 #[test]
 fn a_server_that_lets_one_in_is_measured() {

@@ -2,6 +2,8 @@
 //! Their place has a new connection at once: one slow answer would keep all others waiting, and a
 //! server is free to leave the closing to the client.
 
+use std::collections::VecDeque;
+
 use super::{Lane, REST_AFTER_CONNECT_ERROR};
 use crate::{
     connection::{Connection, Phase, to_ns},
@@ -178,6 +180,28 @@ impl<Stream> Connection<Stream> {
             self.pending += 1;
         }
         old.pending = 0;
+    }
+
+    /// Requests that the server has said it will not answer, before it closed; on a socket that
+    /// begins nothing, those too that were never written.
+    pub(super) fn take_unowed(&mut self, now_ns: u64) -> VecDeque<Exchange> {
+        let Some(http2) = &self.http2 else { return VecDeque::new() };
+        let (last, written) = (http2.last_stream(), self.written_flights());
+        let all = std::mem::take(&mut self.flights).into_iter().enumerate();
+        let is_unowed = |(at, exchange): &(usize, Exchange)| match *at < written {
+            true => last.is_some_and(|last| exchange.stream > last),
+            false => self.is_retired || exchange.is_taken_back,
+        };
+        let (again, owed): (Vec<_>, Vec<_>) = all.partition(is_unowed);
+        self.flights = owed.into_iter().map(|(_, exchange)| exchange).collect();
+        self.pending = 0;
+        let take_back = |(at, mut exchange): (usize, Exchange)| {
+            if at < written {
+                exchange.take_back(now_ns);
+            }
+            exchange
+        };
+        again.into_iter().map(take_back).collect()
     }
 
     fn written_flights(&self) -> usize {

@@ -25,8 +25,8 @@ const SEGMENT_BYTES: usize = 1_200;
 const SKIP_BYTES_MIN: u64 = 16 * 1024;
 /// A throttled connection reads so often.
 const SHARES_A_SECOND: u64 = 50;
-/// With so many handshakes of a thread that failed, and none of any, no other is tried.
-const HANDSHAKE_TRIES: u32 = 4;
+/// With so many of a thread that TLS has refused, and nobody let in or answered, no other is tried.
+const TLS_TRIES: u32 = 4;
 /// Most heads are shorter.
 const HEAD_ROOM: usize = 1_024;
 
@@ -153,7 +153,7 @@ impl<W: World> Lane<'_, W> {
         connection.established = true;
         if !self.anyone_established {
             self.anyone_established = true;
-            self.is_any_up.iter().for_each(|up| up.store(true, Relaxed));
+            self.signs.iter().for_each(|signs| signs.is_up.store(true, Relaxed));
         }
         connection.phase = Phase::Open;
         connection.ready_ns = self.now_ns;
@@ -163,14 +163,18 @@ impl<W: World> Lane<'_, W> {
     /// Where the first ones fail, all do; one that fails among others is an error like any other.
     fn handshake_failed(&mut self, connection: &mut Connection<W::Stream>, error: &io::Error) {
         if !self.is_up() {
-            self.handshakes_failed += 1;
-            let why = self.refused_by_tls(connection, error);
-            match self.handshakes_failed >= HANDSHAKE_TRIES {
-                true => self.fatal = Some(why),
-                false => self.unless_established = Some(why),
-            }
+            self.doubt_tls(connection, error);
         }
         self.unreachable(connection, ErrorKind::Tls);
+    }
+
+    fn doubt_tls(&mut self, connection: &Connection<W::Stream>, error: &io::Error) {
+        let why = self.refused_by_tls(connection, error);
+        self.refused_by_tls += 1;
+        match self.refused_by_tls >= TLS_TRIES {
+            true => self.fatal = Some(why),
+            false => self.doubt = Some(why),
+        }
     }
 
     fn refused_by_tls(&self, connection: &Connection<W::Stream>, error: &io::Error) -> Error {
@@ -191,8 +195,8 @@ impl<W: World> Lane<'_, W> {
         let kind = read_error(error);
         // With TLS 1.3 a client has its side of the handshake done before the server has looked at
         // its certificate.
-        if kind == ErrorKind::Tls && !self.anyone_answered {
-            self.fatal = Some(self.refused_by_tls(connection, error));
+        if kind == ErrorKind::Tls && !self.has_answered() {
+            self.doubt_tls(connection, error);
         }
         self.fail_by(connection, kind, error);
     }
