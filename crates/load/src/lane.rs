@@ -546,10 +546,9 @@ impl<'a, W: World> Lane<'a, W> {
         if connection.phase.is_on_the_way() {
             return self.unreachable(connection, kind);
         }
-        let again = if kind == ErrorKind::Closed {
-            connection.take_unowed(self.now_ns)
-        } else {
-            VecDeque::new()
+        let again = match kind {
+            ErrorKind::Closed if connection.http2.is_some() => connection.take_unowed(self.now_ns),
+            _ => VecDeque::new(),
         };
         let mut kind = kind;
         while !connection.flights.is_empty() {

@@ -206,6 +206,26 @@ fn a_server_may_ask_who_we_are() {
     assert!(said.contains("client.key") && said.contains("no PEM certificate"), "{said}");
 }
 
+/// Between a client and a server, until one of them leaves; the server's first words perhaps
+/// broken, and late enough that another thread has its answers by then.
+fn relay(mut client: TcpStream, server: SocketAddr, breaks: bool) {
+    let mut server = TcpStream::connect(server).expect("it listens");
+    let (mut back, mut forth) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    thread::spawn(move || {
+        if breaks {
+            thread::sleep(Duration::from_millis(50));
+            let _ = forth.read(&mut [0; 8_192]);
+            let _ = back.write_all(b"\x17\x03\x03\x00\x20abcdefghabcdefghabcdefghabcdefgh");
+        }
+        let _ = std::io::copy(&mut forth, &mut back);
+        let _ = back.shutdown(std::net::Shutdown::Both);
+    });
+    thread::spawn(move || {
+        let _ = std::io::copy(&mut client, &mut server);
+        let _ = server.shutdown(std::net::Shutdown::Both);
+    });
+}
+
 /// The first handshake is no more than any other, unless all are like it.
 #[test]
 fn a_server_that_fails_some_handshakes_is_measured() {
@@ -219,16 +239,7 @@ fn a_server_that_fails_some_handshakes_is_measured() {
                 let _ = client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
                 continue;
             }
-            let mut server = TcpStream::connect(whole).expect("it listens");
-            let (mut back, mut forth) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-            thread::spawn(move || {
-                let _ = std::io::copy(&mut forth, &mut back);
-                let _ = back.shutdown(std::net::Shutdown::Both);
-            });
-            thread::spawn(move || {
-                let _ = std::io::copy(&mut client, &mut server);
-                let _ = server.shutdown(std::net::Shutdown::Both);
-            });
+            relay(client, whole, false);
         }
     });
     let each = plan(address, "a.example", trusting(&issuer));
@@ -319,19 +330,8 @@ fn a_server_that_breaks_every_second_connection_is_measured() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     thread::spawn(move || {
-        for (number, mut client) in listener.incoming().flatten().enumerate() {
-            let mut server = TcpStream::connect(whole).expect("it listens");
-            let (mut back, mut forth) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-            thread::spawn(move || {
-                if number % 2 == 0 {
-                    // Another thread has its answers by the time that this record comes.
-                    thread::sleep(Duration::from_millis(50));
-                    let _ = forth.read(&mut [0; 8_192]);
-                    let _ = back.write_all(b"\x17\x03\x03\x00\x20abcdefghabcdefghabcdefghabcdefgh");
-                }
-                let _ = std::io::copy(&mut forth, &mut back);
-            });
-            thread::spawn(move || std::io::copy(&mut client, &mut server));
+        for (number, client) in listener.incoming().flatten().enumerate() {
+            relay(client, whole, number % 2 == 0);
         }
     });
     let window = Stop::After(Duration::from_millis(600));
@@ -350,11 +350,7 @@ fn a_server_that_lets_one_in_is_measured() {
     let address = listener.local_addr().expect("an address");
     thread::spawn(move || {
         let mut clients = listener.incoming().flatten();
-        let mut client = clients.next().expect("the first");
-        let mut server = TcpStream::connect(whole).expect("it listens");
-        let (mut back, mut forth) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-        thread::spawn(move || std::io::copy(&mut forth, &mut back));
-        thread::spawn(move || std::io::copy(&mut client, &mut server));
+        relay(clients.next().expect("the first"), whole, false);
         for other in clients {
             thread::sleep(Duration::from_millis(50));
             drop(other);

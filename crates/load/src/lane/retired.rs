@@ -162,46 +162,33 @@ impl<Stream> Connection<Stream> {
         std::mem::replace(self, next)
     }
 
-    /// Requests that are not written there, or come after the last one that is answered.
+    /// Takes over what an old socket will not answer.
     fn take_back(&mut self, old: &mut Self, now_ns: u64) {
-        let last = old.http2.as_ref().and_then(|http2| http2.last_stream());
-        let is_owed = |exchange: &Exchange| last.is_none_or(|last| exchange.stream <= last);
-        let written = old.written_flights();
-        for (at, mut exchange) in std::mem::take(&mut old.flights).into_iter().enumerate() {
-            let is_written = at < written;
-            if is_written && is_owed(&exchange) {
-                old.flights.push_back(exchange);
-                continue;
-            }
-            if is_written {
-                exchange.take_back(now_ns);
-            }
-            self.flights.push_back(exchange);
-            self.pending += 1;
-        }
-        old.pending = 0;
+        let again = old.take_unowed(now_ns);
+        self.pending += again.len();
+        self.flights.extend(again);
     }
 
-    /// Requests that the server has said it will not answer, before it closed; on a socket that
-    /// begins nothing, those too that were never written.
+    /// Requests that the server has said it will not answer here; on a socket that begins nothing,
+    /// those too that were never written.
     pub(super) fn take_unowed(&mut self, now_ns: u64) -> VecDeque<Exchange> {
-        let Some(http2) = &self.http2 else { return VecDeque::new() };
-        let (last, written) = (http2.last_stream(), self.written_flights());
-        let all = std::mem::take(&mut self.flights).into_iter().enumerate();
-        let is_unowed = |(at, exchange): &(usize, Exchange)| match *at < written {
-            true => last.is_some_and(|last| exchange.stream > last),
-            false => self.is_retired || exchange.is_taken_back,
-        };
-        let (again, owed): (Vec<_>, Vec<_>) = all.partition(is_unowed);
-        self.flights = owed.into_iter().map(|(_, exchange)| exchange).collect();
+        let last = self.http2.as_ref().and_then(|http2| http2.last_stream());
+        let written = self.written_flights();
+        let mut again = VecDeque::new();
         self.pending = 0;
-        let take_back = |(at, mut exchange): (usize, Exchange)| {
-            if at < written {
+        for (at, mut exchange) in std::mem::take(&mut self.flights).into_iter().enumerate() {
+            let is_written = at < written;
+            let is_unowed = match is_written {
+                true => last.is_some_and(|last| exchange.stream > last),
+                false => self.is_retired || exchange.is_taken_back,
+            };
+            if is_unowed && is_written {
                 exchange.take_back(now_ns);
             }
-            exchange
-        };
-        again.into_iter().map(take_back).collect()
+            self.pending += usize::from(!is_unowed && !is_written);
+            if is_unowed { &mut again } else { &mut self.flights }.push_back(exchange);
+        }
+        again
     }
 
     fn written_flights(&self) -> usize {

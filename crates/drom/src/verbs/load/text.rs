@@ -350,11 +350,8 @@ fn rates(plan: &Plan, outcome: &Outcome, paint: Paint, width: Option<usize>) -> 
             lines.extend(figure(paint, "Drain", &text, width));
         }
     }
-    lines.extend([row(
-        paint,
-        "Read",
-        &format!("{:>10}/s  {} in all", bytes(per_second), bytes(outcome.bytes_read as f64)),
-    )]);
+    let read = bytes(outcome.bytes_read as f64);
+    lines.push(row(paint, "Read", &format!("{:>10}/s  {read} in all", bytes(per_second))));
     if outcome.ok + outcome.failed > 0 {
         let text = format!("{:>10} of CPU a request", time_us(cpu));
         lines.push(row(paint, "Client", &text));
