@@ -73,6 +73,18 @@ fn a_collector_that_is_away_is_told_of_once_and_disturbs_nothing() {
 }
 
 #[test]
+fn a_collector_that_is_silent_is_told_of_in_words() {
+    let (_server, url) = server();
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let collector = format!("http://{}/", silent.local_addr().expect("an address"));
+    let flags = ["--rate", "100", "-d", "500ms", "--json", "--otlp", &collector];
+    let output = drom(&[&[&url[..]], &flags[..]].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains(": no answer within 2 s; it goes on"), "{said}");
+    assert_eq!(document(&output)["requests"]["ok"], 50);
+}
+
+#[test]
 fn prometheus_gets_what_was_counted_so_far() {
     let (_server, url) = server();
     let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));

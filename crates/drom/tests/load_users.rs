@@ -201,6 +201,7 @@ fn values_that_nobody_gives_are_refused() {
         (&["a.toml", "--feeder", "f.csv"], "--feeder goes with a URL; a scenario names its own"),
         (&["http://127.0.0.1:1/{{seq}}", "--pipeline", "2"], "nothing to pipeline"),
         (&["http://127.0.0.1:1/", "--replay", "a.log", "--rate", "4"], "at its own times"),
+        (&["http://127.0.0.1:1/pre", "--replay", "a.log"], "the log says the paths"),
         (&["http://127.0.0.1:1/", "--arrivals", "poisson"], "--arrivals goes with --rate"),
         (&["http://127.0.0.1:1/", "--speed", "2"], "--speed goes with a scenario"),
         (&["http://127.0.0.1:1/", "--pipeline", "2", "--http2"], "cannot be used with"),

@@ -6,18 +6,19 @@
 //! never re-armed. Failures only mark the connection as resting, so that no chain of failures can
 //! recurse. Connecting, writing and reading are `lane/wire.rs`; the loop is `worker.rs`.
 
+mod doubt;
 mod retired;
 mod streams;
 mod users;
 mod wire;
 
+pub use doubt::{Doubt, Signs};
 pub use wire::routes;
 
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, VecDeque},
     io,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -44,13 +45,6 @@ const REST_AFTER_CONNECT_ERROR: Duration = Duration::from_millis(10);
 
 /// How much of a wrong body is kept to be shown.
 const PART_BYTES: usize = 60;
-
-/// What any thread has seen of the server: the first of them that fails in a way is not all.
-#[derive(Debug, Default)]
-pub struct Signs {
-    is_up: AtomicBool,
-    has_answered: AtomicBool,
-}
 
 /// All of a thread but its connections.
 pub struct Lane<'a, W> {
@@ -82,10 +76,9 @@ pub struct Lane<'a, W> {
     /// Why the run as a whole cannot go on.
     pub fatal: Option<Error>,
     /// The same, if it stays so that nobody is answered.
-    pub doubt: Option<Error>,
+    pub doubt: Option<Doubt>,
     /// Of all threads.
     pub signs: Option<&'a Signs>,
-    refused_by_tls: u32,
     /// How long what is read has lain there, where somebody wants to know.
     pub lay: Lay,
     /// Streams that the server allowed at once when it was asked last, where they are fewer than
@@ -149,7 +142,6 @@ impl<'a, W: World> Lane<'a, W> {
             fatal: None,
             doubt: None,
             signs: None,
-            refused_by_tls: 0,
             lay: Lay::default(),
             streams_max: None,
             template,
@@ -168,21 +160,6 @@ impl<'a, W: World> Lane<'a, W> {
             anyone_established: false,
             anyone_answered: false,
         }
-    }
-
-    /// The server has let somebody in.
-    fn is_up(&self) -> bool {
-        self.anyone_established || self.signs.is_some_and(|signs| signs.is_up.load(Relaxed))
-    }
-
-    /// And has answered somebody.
-    fn has_answered(&self) -> bool {
-        self.anyone_answered || self.signs.is_some_and(|signs| signs.has_answered.load(Relaxed))
-    }
-
-    fn note_first_answer(&mut self) {
-        self.anyone_answered = true;
-        self.signs.iter().for_each(|signs| signs.has_answered.store(true, Relaxed));
     }
 
     /// The head of the first answer, as it came.
@@ -546,10 +523,14 @@ impl<'a, W: World> Lane<'a, W> {
         if connection.phase.is_on_the_way() {
             return self.unreachable(connection, kind);
         }
+        let has_answered = connection.on_socket > 0;
         let again = match kind {
-            ErrorKind::Closed if connection.http2.is_some() => connection.take_unowed(self.now_ns),
+            ErrorKind::Closed | ErrorKind::Tls | ErrorKind::Read if connection.http2.is_some() => {
+                connection.take_unowed(self.now_ns)
+            }
             _ => VecDeque::new(),
         };
+        let is_refused = !has_answered && (kind == ErrorKind::Tls || !again.is_empty());
         let mut kind = kind;
         while !connection.flights.is_empty() {
             self.fail_one(connection, 0, kind, false);
@@ -558,7 +539,15 @@ impl<'a, W: World> Lane<'a, W> {
         }
         self.hang_up(connection);
         (connection.pending, connection.flights) = (again.len(), again);
-        self.rest_until(connection, self.now_ns);
+        match is_refused {
+            true => self.turned_away(connection),
+            false => self.rest_until(connection, self.now_ns),
+        }
+    }
+
+    /// As after a connect that failed.
+    fn rest_a_while(&mut self, connection: &mut Connection<W::Stream>) {
+        self.rest_until(connection, self.now_ns + to_ns(REST_AFTER_CONNECT_ERROR));
     }
 
     /// It begins again then.

@@ -285,7 +285,8 @@ pub const METRICS: &[Metric] = &[
         ..times("open.lag_us", "lag", "Lag", |run| run.open.as_ref().map(|open| &open.lag))
     },
     Metric {
-        doc: "the most requests that were late together and went out at once",
+        doc: "the most requests that the client was late with and that went out at once",
+        more: "Those that waited for a connection are `open.queued`",
         ..requests("open.burst_max", "Planned")
     },
     Metric {

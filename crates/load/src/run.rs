@@ -123,20 +123,13 @@ pub fn run(
         let reports = spawned.into_iter().map(join).collect::<Result<Vec<_>, _>>()?;
         Ok::<_, Error>((reports, timeline))
     })?;
-    if let Some(why) = doubt(&mut reports) {
+    let doubt = reports.iter_mut().find_map(|report| report.doubt.take());
+    let outcome = add_up(plan, uses_rings, reports, timeline);
+    if let Some(why) = doubt.and_then(|doubt| doubt.judged(&signs, &outcome)) {
         return Err(why);
     }
-    let opened = Some(wall_at(open_ns));
-    let limits = Some(limits.after());
-    Ok(Outcome { opened, limits, fallback, ..add_up(plan, uses_rings, reports, timeline) })
-}
-
-/// Why there is nothing to be told: nobody was answered.
-fn doubt(reports: &mut [Report]) -> Option<Error> {
-    let answers = |report: &Report| report.answers_per_connection.iter().sum::<u64>();
-    let is_any = reports.iter().any(|report| answers(report) + report.warmup_requests > 0);
-    let doubt = reports.iter_mut().find_map(|report| report.doubt.take());
-    doubt.filter(|_| !is_any)
+    let (opened, limits) = (Some(wall_at(open_ns)), Some(limits.after()));
+    Ok(Outcome { opened, limits, fallback, ..outcome })
 }
 
 type Handle<'scope> = ScopedJoinHandle<'scope, Result<Report, Error>>;

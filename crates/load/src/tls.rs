@@ -245,6 +245,8 @@ pub struct TlsStream<S> {
     /// The way through a proxy, until it is there.
     tunnel: Option<Tunnel>,
     stamp: Stamp,
+    /// Nothing good comes behind what was read until here.
+    broken: Option<rustls::Error>,
 }
 
 /// Whether a read is to say how long its records lay in the socket, and what it found.
@@ -276,19 +278,28 @@ impl<S: Plain> TlsStream<S> {
         let session = Box::new(security.connection().map_err(io::Error::other)?);
         let tunnel = security.tunnel.clone().map(Tunnel::new);
         let (config, stamp) = (Arc::clone(&security.config), Stamp::default());
-        Ok(Self { socket, session, config, tunnel, stamp })
+        Ok(Self { socket, session, config, tunnel, stamp, broken: None })
     }
 
-    /// Reads records until there are none; whether the peer may still send.
+    /// Reads records until there are none; whether the peer may still send. A record that is broken
+    /// takes back nothing of those before it.
     fn pull(&mut self) -> io::Result<bool> {
+        self.sound()?;
         let mut socket = Stamping { socket: &mut self.socket, stamp: &mut self.stamp };
         let length = self.session.read_tls(&mut socket)?;
         if let Err(error) = self.session.process_new_packets() {
             // The peer is told why, if it still listens.
             let _ = self.session.write_tls(&mut self.socket);
-            return Err(io::Error::new(ErrorKind::InvalidData, error));
+            self.broken = Some(error);
         }
         Ok(length > 0)
+    }
+
+    fn sound(&self) -> io::Result<()> {
+        match &self.broken {
+            Some(error) => Err(io::Error::new(ErrorKind::InvalidData, error.clone())),
+            None => Ok(()),
+        }
     }
 }
 
@@ -318,6 +329,7 @@ impl<S: Plain> Transport for TlsStream<S> {
     }
 
     fn push(&mut self) -> io::Result<()> {
+        self.sound()?;
         while self.session.wants_write() {
             match self.session.write_tls(&mut self.socket) {
                 Ok(_) => {}

@@ -22,7 +22,7 @@ use crate::{
     error::Error,
     exchange::Record,
     held::{Accounts, Ledger, Spent},
-    lane::{Lane, Signs},
+    lane::{Doubt, Lane, Signs},
     open::{Due, Open, OpenTally, Settled},
     pace::{self, Mark},
     patience::{LOOK_NS_MAX, Patience},
@@ -91,7 +91,7 @@ pub struct Live {
 pub struct Report {
     pub in_flight: u64,
     /// Why nobody was answered, if that is so of all threads.
-    pub doubt: Option<Error>,
+    pub doubt: Option<Doubt>,
     pub records: Vec<Record>,
     pub first_head: Vec<u8>,
     pub tls: Option<TlsFacts>,

@@ -582,6 +582,18 @@ fn a_throttled_connection_reads_at_its_rate() {
     assert_eq!(run(&unread, script).duration, Duration::from_millis(1));
 }
 
+/// Each read comes to its end a tenth of a millisecond late.
+#[test]
+fn a_throttle_makes_up_for_late_reads() {
+    let body = "x".repeat(99_000);
+    let size = body.len() as f64 + 42.0;
+    let sim = Sim::new(move |_: Asked<'_>| vec![(0, page(&body))]).with_costly_reads(MS / 10);
+    let plan = Plan { throttle: Some(100_000), ..plan(1, Stop::Requests(2)) };
+    let (outcome, _) = run_in(sim, &plan);
+    let (took, whole) = (outcome.duration.as_secs_f64(), 2.0 * size / 100_000.0);
+    assert!((took - whole).abs() < 0.0201, "{took} of {whole}");
+}
+
 #[test]
 fn a_connection_that_ends_while_it_may_not_read_is_seen_to_end() {
     let script = |_: Asked<'_>| {

@@ -37,3 +37,18 @@ fn a_connection_that_was_closed_at_once_is_not_taken_for_a_free_one() {
         assert_eq!(seen, (40, 40, counts.late), "{:?}", outcome.errors);
     }
 }
+
+/// The first connections are no more than any other.
+#[test]
+fn a_server_that_resets_the_first_connections_is_measured() {
+    let manners = [vec![Manner::Reset; 6], vec![Manner::Serve; 100]].concat();
+    for _ in 0..5 {
+        let script = Script { manners: manners.clone(), ..Script::always(Turn::default()) };
+        let server = Server::start(script).expect("a server");
+        let target = Target::at(server.address(), "/");
+        let plan = Plan { connections: 20, stop: Stop::Requests(200), ..Plan::get(target) };
+        let outcome = run(&plan, &AtomicBool::new(false), &mut |_| {}).expect("measured");
+        assert_eq!(outcome.ok + outcome.failed, 200, "{:?}", outcome.errors);
+        assert!(outcome.ok >= 180 && outcome.failed <= 6, "{:?}", outcome.errors);
+    }
+}

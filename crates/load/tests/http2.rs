@@ -545,6 +545,37 @@ fn what_the_last_word_before_the_end_turns_away_is_asked_again() {
     }
 }
 
+/// Requests that nobody answers, however the server says so, end.
+#[test]
+fn what_every_connection_turns_away_is_not_asked_for_ever() {
+    const FIRST: &[u8] = b"\0\0\x08\x07\0\0\0\0\0\x7f\xff\xff\xff\0\0\0\0";
+    const REFUSED: &[u8] = b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x07\
+                             \0\0\x04\x03\0\0\0\0\x03\0\0\0\x07";
+    let in_two_words = speak(|_, stream| {
+        greet(stream, SETTINGS);
+        let seen = requests(stream, 1);
+        say(stream, FIRST);
+        wait(1);
+        say(stream, GONE);
+        seen
+    });
+    let by_streams = speak(|number, stream| {
+        greet(stream, if number == 0 { SETTINGS } else { NO_STREAMS });
+        let seen = if number == 0 { requests(stream, 2) } else { 0 };
+        if number == 0 {
+            say(stream, &[NO_STREAMS, REFUSED].concat());
+        }
+        seen
+    });
+    for server in [in_two_words, by_streams] {
+        for engine in [Engine::Epoll, Engine::IoUring] {
+            let outcome = go(&Plan { engine, ..plan(&server, 1, 2, 2) });
+            assert_eq!(outcome.errors, [(ErrorKind::Closed, 2)].into(), "{engine:?}");
+            assert!(outcome.resent <= 16, "{engine:?}: {} times more", outcome.resent);
+        }
+    }
+}
+
 /// What came of the first answer is none of the second.
 #[test]
 fn half_an_answer_before_a_refusal_is_forgotten() {

@@ -58,6 +58,10 @@ impl Issuer {
 
     /// A server with a certificate for `name`, which perhaps asks for one, too.
     fn server(&self, name: &str, asks: bool) -> SocketAddr {
+        talk(self.config(name, asks), |_, stream| converse(stream))
+    }
+
+    fn config(&self, name: &str, asks: bool) -> ServerConfig {
         let (certificate, key) = self.issue(name);
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -74,26 +78,30 @@ impl Issuer {
         };
         let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
         let config = builder.with_single_cert(vec![certificate.der().clone()], key);
-        serve(Arc::new(config.expect("a configuration")))
+        config.expect("a configuration")
     }
 }
 
-fn serve(config: Arc<ServerConfig>) -> SocketAddr {
+type Talk = StreamOwned<ServerConnection, TcpStream>;
+
+/// A server that has this conversation on connection `n`, from 0.
+fn talk(config: ServerConfig, each: impl Fn(u64, Talk) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
+    let (config, each) = (Arc::new(config), Arc::new(each));
     thread::spawn(move || {
-        for socket in listener.incoming().flatten() {
-            let config = Arc::clone(&config);
-            thread::spawn(move || converse(socket, config));
+        for (number, socket) in (0..).zip(listener.incoming().flatten()) {
+            socket.set_nodelay(true).expect("TCP");
+            let session = ServerConnection::new(Arc::clone(&config)).expect("a session");
+            let each = Arc::clone(&each);
+            thread::spawn(move || each(number, StreamOwned::new(session, socket)));
         }
     });
     address
 }
 
 /// Answers each request, whose head comes in one record; large answers to `/large`.
-fn converse(socket: TcpStream, config: Arc<ServerConfig>) {
-    let session = ServerConnection::new(config).expect("a session");
-    let mut stream = StreamOwned::new(session, socket);
+fn converse(mut stream: Talk) {
     let mut buffer = [0; 4096];
     while let Ok(length @ 1..) = stream.read(&mut buffer) {
         let answer = if buffer[..length].starts_with(b"GET /large") {
@@ -175,7 +183,7 @@ fn a_certificate_that_the_user_names_is_good_by_itself() {
         .expect("versions")
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], key);
-    let address = serve(Arc::new(config.expect("a configuration")));
+    let address = talk(config.expect("a configuration"), |_, stream| converse(stream));
     let outcome = go(&plan(address, "any.example", trusting(&issuer)));
     assert_eq!(outcome.expect("measured").ok, 60);
 }
@@ -206,6 +214,9 @@ fn a_server_may_ask_who_we_are() {
     assert!(said.contains("client.key") && said.contains("no PEM certificate"), "{said}");
 }
 
+/// A record that nobody can read.
+const BROKEN: &[u8] = b"\x17\x03\x03\x00\x20abcdefghabcdefghabcdefghabcdefgh";
+
 /// Between a client and a server, until one of them leaves; the server's first words perhaps
 /// broken, and late enough that another thread has its answers by then.
 fn relay(mut client: TcpStream, server: SocketAddr, breaks: bool) {
@@ -215,7 +226,7 @@ fn relay(mut client: TcpStream, server: SocketAddr, breaks: bool) {
         if breaks {
             thread::sleep(Duration::from_millis(50));
             let _ = forth.read(&mut [0; 8_192]);
-            let _ = back.write_all(b"\x17\x03\x03\x00\x20abcdefghabcdefghabcdefghabcdefgh");
+            let _ = back.write_all(BROKEN);
         }
         let _ = std::io::copy(&mut forth, &mut back);
         let _ = back.shutdown(std::net::Shutdown::Both);
@@ -255,26 +266,11 @@ fn a_server_that_fails_some_handshakes_is_measured() {
 #[test]
 fn http_2_over_tls_is_greeted_on_either_engine() {
     let issuer = Issuer::new();
-    let (certificate, key) = issuer.issue("a.example");
-    let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
-    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_no_client_auth();
-    let config = builder.with_single_cert(vec![certificate.der().clone()], key);
-    let mut config = config.expect("a configuration");
+    let mut config = issuer.config("a.example", false);
     config.alpn_protocols = vec![b"h2".to_vec()];
-    let config = Arc::new(config);
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
     let asked = Arc::new(AtomicU64::new(0));
     let seen = Arc::clone(&asked);
-    thread::spawn(move || {
-        for (number, socket) in listener.incoming().flatten().enumerate() {
-            let (config, seen) = (Arc::clone(&config), Arc::clone(&seen));
-            thread::spawn(move || talk_http_2(socket, config, number % 4 == 3, &seen));
-        }
-    });
+    let address = talk(config, move |number, stream| talk_http_2(stream, number % 4 == 3, &seen));
     for engine in [Engine::Epoll, Engine::IoUring] {
         let plan = plan(address, "a.example", trusting(&issuer));
         let plan = Plan { version: Version::Http2, engine, ..plan };
@@ -293,13 +289,10 @@ fn http_2_over_tls_is_greeted_on_either_engine() {
 
 /// SETTINGS and large windows, and to the end of each request status 200; or words of leave to the
 /// first one, and a reset.
-fn talk_http_2(socket: TcpStream, config: Arc<ServerConfig>, leaves: bool, asked: &AtomicU64) {
+fn talk_http_2(mut stream: Talk, leaves: bool, asked: &AtomicU64) {
     const GREETING: &[u8] = b"\0\0\x06\x04\0\0\0\0\0\0\x04\x7f\xff\xff\xff\
                               \0\0\x04\x08\0\0\0\0\0\x7f\xff\0\0";
     const GONE: &[u8] = b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0";
-    socket.set_nodelay(true).expect("TCP");
-    let session = ServerConnection::new(config).expect("a session");
-    let mut stream = StreamOwned::new(session, socket);
     let mut head = [0; 9];
     if stream.read_exact(&mut [0; 24]).is_err() || stream.write_all(GREETING).is_err() {
         return;
@@ -361,6 +354,67 @@ fn a_server_that_lets_one_in_is_measured() {
     let plan = Plan { connections: 2, threads: 2, stop: window, ..plan };
     let outcome = go(&plan).expect("measured");
     assert!(outcome.ok > 0 && outcome.errors[&ErrorKind::Tls] >= 4, "{:?}", outcome.errors);
+}
+
+/// Long before the first answer, and in the thread that waits for it.
+#[test]
+fn a_server_that_breaks_connections_behind_their_handshake_is_measured() {
+    let issuer = Issuer::new();
+    let address = talk(issuer.config("a.example", false), |number, mut stream| {
+        while let Ok(1..) = stream.read(&mut [0; 4096]) {
+            if number % 2 == 0 {
+                let _ = stream.sock.write_all(BROKEN);
+                return;
+            }
+            thread::sleep(Duration::from_millis(100));
+            let _ = stream.write_all(OK);
+        }
+    });
+    let window = Stop::After(Duration::from_millis(500));
+    let each = plan(address, "a.example", trusting(&issuer));
+    for (connections, threads) in [(6, 1), (20, 1), (8, 2)] {
+        let outcome = go(&Plan { connections, threads, stop: window, ..each.clone() });
+        let outcome = outcome.expect("measured");
+        assert!(outcome.ok > 0 && outcome.errors[&ErrorKind::Tls] > 0, "{:?}", outcome.errors);
+    }
+}
+
+/// Whether it counts is no matter of where segments end.
+#[test]
+fn an_answer_in_front_of_a_broken_record_is_whole() {
+    let issuer = Issuer::new();
+    let address = talk(issuer.config("a.example", false), |_, mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.conn.writer().write_all(OK);
+        let mut bytes = Vec::new();
+        let _ = stream.conn.write_tls(&mut bytes);
+        bytes.extend_from_slice(BROKEN);
+        let _ = stream.sock.write_all(&bytes);
+        let _ = stream.sock.read(&mut [0; 4096]);
+    });
+    for engine in [Engine::Epoll, Engine::IoUring] {
+        let plan = plan(address, "a.example", trusting(&issuer));
+        let plan = Plan { connections: 1, engine, stop: Stop::Requests(20), ..plan };
+        let outcome = go(&plan).expect("measured");
+        // The next request meets the record.
+        assert_eq!((outcome.ok, outcome.failed), (10, 10), "{engine:?}: {:?}", outcome.errors);
+        assert_eq!(outcome.errors, [(ErrorKind::Tls, 10)].into(), "{engine:?}");
+    }
+}
+
+/// Nobody is answered, but not for want of TLS.
+#[test]
+fn one_broken_handshake_among_silent_connections_is_one() {
+    let issuer = Issuer::new();
+    let address = talk(issuer.config("a.example", false), |number, mut stream| {
+        while number > 0 && matches!(stream.read(&mut [0; 4096]), Ok(1..)) {}
+    });
+    let window = Stop::After(Duration::from_millis(500));
+    let plan = plan(address, "a.example", trusting(&issuer));
+    let timeout = Duration::from_millis(200);
+    let outcome = go(&Plan { timeout, stop: window, ..plan }).expect("counted");
+    assert_eq!(outcome.errors[&ErrorKind::Tls], 1, "{:?}", outcome.errors);
+    assert!(outcome.errors[&ErrorKind::Timeout] > 1, "{:?}", outcome.errors);
 }
 
 #[test]

@@ -147,7 +147,8 @@ fn open(scenario: &Scenario, url: &[u8], target: &mut Vec<u8>) -> Result<usize, 
         target.extend_from_slice(url);
         return scenario.base.ok_or(Unsent::Elsewhere);
     }
-    let parts = Parts::of(url).map_err(|_| Unsent::Target)?;
+    let is_base_secure = scenario.base.is_some_and(|base| scenario.origins()[base].secure);
+    let parts = Parts::of_reference(url, is_base_secure).map_err(|_| Unsent::Target)?;
     put_target(parts.rest, target);
     scenario.origins.find(&parts).ok_or(Unsent::Elsewhere)
 }

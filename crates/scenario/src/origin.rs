@@ -43,6 +43,22 @@ impl<'u> Parts<'u> {
     /// Why it is no absolute http or https URL.
     pub fn of(url: &'u [u8]) -> Result<Self, &'static str> {
         let (secure, rest) = scheme(url).ok_or("it must begin with http:// or https://")?;
+        Self::behind(secure, rest)
+    }
+
+    /// The same of what a server says where it knows that its own scheme is meant: `//host/path`,
+    /// too (RFC 3986, 4.2).
+    ///
+    /// # Errors
+    /// Why it names no server.
+    pub fn of_reference(url: &'u [u8], secure: bool) -> Result<Self, &'static str> {
+        match url.strip_prefix(b"//") {
+            Some(rest) => Self::behind(secure, rest),
+            None => Self::of(url),
+        }
+    }
+
+    fn behind(secure: bool, rest: &'u [u8]) -> Result<Self, &'static str> {
         let end = memchr::memchr3(b'/', b'?', b'#', rest).unwrap_or(rest.len());
         let (authority, rest) = rest.split_at(end);
         if authority.contains(&b'@') {
@@ -104,6 +120,20 @@ pub fn put_target(rest: &[u8], out: &mut Vec<u8>) {
         out.push(b'/');
     }
     out.extend_from_slice(rest);
+}
+
+/// What no URL may hold and servers send all the same (spaces, letters beyond ASCII), as browsers
+/// ask for it.
+pub fn escape_target(target: &mut Vec<u8>) {
+    if target.iter().all(u8::is_ascii_graphic) {
+        return;
+    }
+    for byte in std::mem::take(target) {
+        match byte.is_ascii_graphic() {
+            true => target.push(byte),
+            false => target.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+        }
+    }
 }
 
 /// Resolves a reference without an authority against the path it was found at (RFC 3986, 5.3):

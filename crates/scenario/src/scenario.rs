@@ -7,11 +7,11 @@ use crate::{
     check::{Answer, Capture, Check},
     feeder::Feeder,
     gzip::Unpacker,
-    head::{is_token, is_value},
-    origin::{Origin, Origins},
+    head::{self, is_token, is_value},
+    origin::{Origin, Origins, Parts},
     request::Wants,
     template::{Names, Template},
-    user::Unsent,
+    user::{Unsent, is_relative},
 };
 
 #[derive(Clone, Debug)]
@@ -199,9 +199,25 @@ impl Scenario {
             return check.found(&Answer { body, ..*answer });
         }
         if Some(check) == step.redirect_check {
-            return format!("more than {} redirects, or one to elsewhere", step.follow);
+            return self.why_not_followed(step.follow, answer.head);
         }
         format!("nothing was found; the body has {} bytes", answer.body_bytes)
+    }
+
+    pub(crate) fn why_not_followed(&self, most: u32, head: &[u8]) -> String {
+        let location = head::values(head, "location").next().unwrap_or_default();
+        let is_known = |secure| {
+            let parts = Parts::of_reference(location, secure);
+            parts.is_ok_and(|parts| self.origins.find(&parts).is_some())
+        };
+        if is_relative(location) || is_known(false) || is_known(true) {
+            return format!("there are more than {most} redirects");
+        }
+        let place = String::from_utf8_lossy(location);
+        match Parts::of_reference(location, false) {
+            Ok(_) => format!("{place} is a server that nobody named; add it to `origins`"),
+            Err(why) => format!("{place} is not followed: {why}"),
+        }
     }
 
     /// Why a request could not be sent, for a person.

@@ -10,7 +10,7 @@ use crate::{
     cookies::{Jar, Place},
     feeder::{Take, weighted},
     head,
-    origin::{Parts, put_relative, put_target},
+    origin::{Parts, escape_target, put_relative, put_target},
     scenario::{Op, Scenario, Session, Step, StopOn, Think},
     share::Share,
 };
@@ -402,11 +402,11 @@ impl Went {
 
     /// Resolves a `Location`; false when it leads where the scenario does not go.
     fn go(&mut self, scenario: &Scenario, location: &[u8]) -> bool {
-        let parts = Parts::of(location).ok();
+        let secure = scenario.origins()[self.origin].secure;
+        let parts = Parts::of_reference(location, secure).ok();
         let origin = match &parts {
             Some(parts) => scenario.origins.find(parts),
-            // A scheme that is not ours, or a host without one.
-            None if location.starts_with(b"//") || has_scheme(location) => None,
+            None if !is_relative(location) => None,
             None => Some(self.origin),
         };
         let Some(origin) = origin else { return false };
@@ -416,9 +416,10 @@ impl Went {
             Some(parts) => put_target(parts.rest, &mut self.target),
             None => put_relative(&self.from, location, &mut self.target),
         }
+        escape_target(&mut self.target);
         self.is_elsewhere |= origin != self.origin;
         self.origin = origin;
-        head::is_target(&self.target)
+        true
     }
 }
 
@@ -455,9 +456,10 @@ fn is_gzip(head: &[u8]) -> bool {
     head::values(head, "content-encoding").any(|coding| coding.eq_ignore_ascii_case(b"gzip"))
 }
 
-fn has_scheme(location: &[u8]) -> bool {
+/// A path on the server that names it: no scheme, and no host.
+pub(crate) fn is_relative(location: &[u8]) -> bool {
     let end = location.iter().position(|byte| matches!(byte, b':' | b'/' | b'?' | b'#'));
-    end.is_some_and(|end| location[end] == b':')
+    !location.starts_with(b"//") && end.is_none_or(|end| location[end] != b':')
 }
 
 #[cfg(test)]

@@ -285,6 +285,52 @@ fn redirects_are_followed_as_browsers_do_it() {
     assert_eq!(world.failed_names(), ["redirects"]);
 }
 
+/// RFC 3986, 4.2, and what servers write where it forbids them to.
+#[test]
+fn redirects_are_what_servers_write() {
+    let places = [
+        ("//other.example/x", "GET /x HTTP/1.1\r\nHost: other.example\r\n"),
+        ("//h.example", "GET / HTTP/1.1\r\nHost: h.example\r\n"),
+        ("/a b", "GET /a%20b HTTP/1.1\r\nHost: h.example\r\n"),
+        ("caf\u{e9}?q=\u{e9}#z", "GET /caf%C3%A9?q=%C3%A9 HTTP/1.1\r\nHost: h.example\r\n"),
+    ];
+    for (place, expected) in places {
+        let origins = "origins = ['http://other.example']\n";
+        let mut world = World::new(&format!("{origins}[[step]]\nurl='/'\nfollow = 1\n"));
+        world.line();
+        assert!(world.answer(302, &format!("Location: {place}\r\n"), "").is_redirect, "{place}");
+        assert!(world.sent().starts_with(expected), "{place}");
+    }
+}
+
+#[test]
+fn a_captured_place_without_a_scheme_has_the_bases() {
+    let text = "origins = ['http://other.example']\n[[step]]\nurl='/'\n\
+                capture = { next = { header = 'Location' } }\n[[step]]\nurl='{{next}}'\n";
+    let mut world = World::new(text);
+    world.line();
+    world.answer(200, "Location: //other.example/x\r\n", "");
+    assert!(world.sent().starts_with("GET /x HTTP/1.1\r\nHost: other.example\r\n"));
+}
+
+#[test]
+fn why_a_redirect_is_not_followed_is_told() {
+    let cases = [
+        ("/again", "there are more than 0 redirects"),
+        ("//h.example/again", "there are more than 0 redirects"),
+        ("http://evil.example/", "http://evil.example/ is a server that nobody named"),
+        ("//evil.example/", "//evil.example/ is a server that nobody named"),
+        ("mailto:x", "mailto:x is not followed: it must begin with http:// or https://"),
+        ("http://u@h.example/", "http://u@h.example/ is not followed: user names in URLs"),
+    ];
+    for (place, expected) in cases {
+        let world = World::new("[[step]]\nurl='/'\nfollow = 1\n");
+        let head = format!("HTTP/1.1 302 Found\r\nLocation: {place}\r\n\r\n");
+        let said = world.scenario.why_not_followed(0, head.as_bytes());
+        assert!(said.starts_with(expected), "{place}: {said}");
+    }
+}
+
 #[test]
 fn a_redirect_to_a_server_that_nobody_named_is_not_followed() {
     for place in ["http://evil.example/", "//evil.example/", "ftp://h.example/", "mailto:x"] {

@@ -4,9 +4,9 @@
 
 use std::collections::VecDeque;
 
-use super::{Lane, REST_AFTER_CONNECT_ERROR};
+use super::Lane;
 use crate::{
-    connection::{Connection, Phase, to_ns},
+    connection::{Connection, Phase},
     exchange::Exchange,
     outcome::ErrorKind,
     poll::Ready,
@@ -85,9 +85,15 @@ impl<W: World> Lane<'_, W> {
     }
 
     /// A connection has come to nothing, and the next one may, too: it waits as after a connect
-    /// that failed. Requests that this has happened to too often are not asked again.
-    fn turned_away(&mut self, connection: &mut Connection<W::Stream>) {
-        let mut at = 0;
+    /// that failed.
+    pub(super) fn turned_away(&mut self, connection: &mut Connection<W::Stream>) {
+        self.refuse_from(connection, 0);
+        self.rest_a_while(connection);
+    }
+
+    /// Of requests on a socket that answered none those to which this has happened too often are
+    /// not asked again: of those that are pending, from this one on.
+    fn refuse_from(&mut self, connection: &mut Connection<W::Stream>, mut at: usize) {
         while at < connection.flights.len() {
             if connection.flights[at].refuse() > REFUSALS_MAX {
                 connection.pending -= 1;
@@ -96,7 +102,6 @@ impl<W: World> Lane<'_, W> {
                 at += 1;
             }
         }
-        self.rest_until(connection, self.now_ns + to_ns(REST_AFTER_CONNECT_ERROR));
     }
 
     /// The socket and its requests become an old one, and the connection is without.
@@ -132,8 +137,15 @@ impl<W: World> Lane<'_, W> {
         if connection.retired.is_empty() {
             return;
         }
+        let mut is_turned_away = false;
         for mut old in std::mem::take(&mut connection.retired) {
+            let first = connection.flights.len();
             connection.take_back(&mut old, self.now_ns);
+            // One that owes something may answer yet: it is no refusal that more was asked of it.
+            if old.flights.is_empty() && old.on_socket == 0 && connection.flights.len() > first {
+                is_turned_away = true;
+                self.refuse_from(connection, first);
+            }
             if old.flights.is_empty() {
                 connection.answers += old.answers;
             } else {
@@ -144,8 +156,10 @@ impl<W: World> Lane<'_, W> {
             connection.phase = Phase::Closed;
         }
         // One that is on its way fills its places when it has come, one that rests when it may.
-        if matches!(connection.phase, Phase::Open | Phase::Closed | Phase::Done) {
-            self.refill(connection);
+        match connection.phase {
+            Phase::Closed if is_turned_away => self.rest_a_while(connection),
+            Phase::Open | Phase::Closed | Phase::Done => self.refill(connection),
+            _ => {}
         }
     }
 }

@@ -3,10 +3,9 @@
 use std::{
     cmp::Reverse,
     io::{self, Read, Write},
-    sync::atomic::Ordering::Relaxed,
 };
 
-use super::{Lane, REST_AFTER_CONNECT_ERROR};
+use super::{Lane, doubt::Stage};
 use crate::{
     connection::{Connection, Phase, to_ns},
     error::Error,
@@ -25,8 +24,6 @@ const SEGMENT_BYTES: usize = 1_200;
 const SKIP_BYTES_MIN: u64 = 16 * 1024;
 /// A throttled connection reads so often.
 const SHARES_A_SECOND: u64 = 50;
-/// With so many of a thread that TLS has refused, and nobody let in or answered, no other is tried.
-const TLS_TRIES: u32 = 4;
 /// Most heads are shorter.
 const HEAD_ROOM: usize = 1_024;
 
@@ -152,29 +149,17 @@ impl<W: World> Lane<'_, W> {
     pub(super) fn open_up(&mut self, connection: &mut Connection<W::Stream>) {
         connection.established = true;
         if !self.anyone_established {
-            self.anyone_established = true;
-            self.signs.iter().for_each(|signs| signs.is_up.store(true, Relaxed));
+            self.note_first_connection();
         }
         connection.phase = Phase::Open;
         connection.ready_ns = self.now_ns;
         self.refill(connection);
     }
 
-    /// Where the first ones fail, all do; one that fails among others is an error like any other.
     fn handshake_failed(&mut self, connection: &mut Connection<W::Stream>, error: &io::Error) {
-        if !self.is_up() {
-            self.doubt_tls(connection, error);
-        }
-        self.unreachable(connection, ErrorKind::Tls);
-    }
-
-    fn doubt_tls(&mut self, connection: &Connection<W::Stream>, error: &io::Error) {
         let why = self.refused_by_tls(connection, error);
-        self.refused_by_tls += 1;
-        match self.refused_by_tls >= TLS_TRIES {
-            true => self.fatal = Some(why),
-            false => self.doubt = Some(why),
-        }
+        self.doubt(Stage::Outside, why);
+        self.unreachable(connection, ErrorKind::Tls);
     }
 
     fn refused_by_tls(&self, connection: &Connection<W::Stream>, error: &io::Error) -> Error {
@@ -195,8 +180,9 @@ impl<W: World> Lane<'_, W> {
         let kind = read_error(error);
         // With TLS 1.3 a client has its side of the handshake done before the server has looked at
         // its certificate.
-        if kind == ErrorKind::Tls && !self.has_answered() {
-            self.doubt_tls(connection, error);
+        if kind == ErrorKind::Tls {
+            let why = self.refused_by_tls(connection, error);
+            self.doubt(Stage::Inside, why);
         }
         self.fail_by(connection, kind, error);
     }
@@ -225,8 +211,8 @@ impl<W: World> Lane<'_, W> {
     }
 
     fn connect_failed(&mut self, connection: &mut Connection<W::Stream>, error: io::Error) {
-        if let Some(fatal) = self.judge_connect(connection, &error) {
-            self.fatal = Some(fatal);
+        if !self.plan.counts_refusals {
+            self.judge_connect(connection, &error);
         }
         self.os_error = error.raw_os_error();
         self.unreachable(connection, ErrorKind::Connect);
@@ -243,29 +229,28 @@ impl<W: World> Lane<'_, W> {
             self.fail_one(connection, 0, kind, false);
         }
         self.hang_up(connection);
-        self.rest_until(connection, self.now_ns + to_ns(REST_AFTER_CONNECT_ERROR));
+        self.rest_a_while(connection);
     }
 
-    /// A server that was never reached is no measurement; one that goes away is.
-    fn judge_connect(
-        &self,
-        connection: &Connection<W::Stream>,
-        source: &io::Error,
-    ) -> Option<Error> {
+    /// A server that was never reached is no measurement; one that goes away is. Where nobody
+    /// listens, and where the client has nothing left to connect with, one try says it all.
+    fn judge_connect(&mut self, connection: &Connection<W::Stream>, source: &io::Error) {
         let address = self.route(connection).address.clone();
-        match source.raw_os_error() {
-            _ if self.anyone_established || self.plan.counts_refusals => None,
+        let fatal = match source.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => {
                 let wanted = u64::from(self.plan.connections) + 64;
-                Some(Error::Descriptors { wanted, limit: wanted - 1 })
+                Error::Descriptors { wanted, limit: wanted - 1 }
             }
-            Some(libc::EADDRNOTAVAIL) => Some(Error::Ports { address }),
-            Some(libc::ECONNREFUSED) => Some(Error::Refused { address }),
+            Some(libc::EADDRNOTAVAIL) => Error::Ports { address },
+            Some(libc::ECONNREFUSED) => Error::Refused { address },
             code => {
                 let source =
                     code.map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
-                Some(Error::Connect { address, source })
+                return self.doubt(Stage::Outside, Error::Connect { address, source });
             }
+        };
+        if !self.is_up() {
+            self.fatal = Some(fatal);
         }
     }
 
@@ -409,7 +394,9 @@ impl<W: World> Lane<'_, W> {
     fn pay(&self, connection: &mut Connection<W::Stream>, bytes: usize) {
         if let Some(rate) = self.plan.throttle {
             let takes_ns = bytes as u128 * 1_000_000_000 / u128::from(rate);
-            let from_ns = connection.paid_ns.max(self.now_ns);
+            // A thread that wakes late reads on as if it had not, or each share would take longer.
+            let is_going_on = self.now_ns < connection.paid_ns + 1_000_000_000 / SHARES_A_SECOND;
+            let from_ns = if is_going_on { connection.paid_ns } else { self.now_ns };
             connection.paid_ns = from_ns + u64::try_from(takes_ns).unwrap_or(u64::MAX / 2);
         }
     }
@@ -635,6 +622,7 @@ pub(super) fn write_on(
 pub(super) fn write_error(error: &io::Error) -> ErrorKind {
     match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ErrorKind::Closed,
+        io::ErrorKind::InvalidData => ErrorKind::Tls,
         _ => ErrorKind::Write,
     }
 }

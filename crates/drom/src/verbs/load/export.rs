@@ -157,12 +157,23 @@ fn push(collector: Collector) -> (SyncSender<Totals>, JoinHandle<()>) {
             let body = totals.otlp(begun, wall_at(monotonic_ns())).to_string();
             if let (Err(error), false) = (collector.post(&body), has_said) {
                 has_said = true;
+                let error = told(&error);
                 let at = &collector.authority;
                 say::line(format!("drom load: metrics do not reach {at}: {error}; it goes on"));
             }
         }
     });
     (sender, thread)
+}
+
+/// A socket's own word for the end of patience helps nobody.
+fn told(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("no answer within {} s", PATIENCE.as_secs())
+        }
+        _ => error.to_string(),
+    }
 }
 
 impl Collector {

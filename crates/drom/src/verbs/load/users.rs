@@ -149,6 +149,12 @@ impl Users {
     }
 
     fn recorded(&self, path: &Path, base: &str) -> Result<Cast, Failure> {
+        let place = base.split_once("://").map_or("", |(_, behind)| behind);
+        if place.split_once('/').is_some_and(|(_, path)| !path.is_empty()) {
+            let message =
+                format!("{base}: with --replay the log says the paths; name a server only");
+            return Err(usage(message));
+        }
         let options = LogOptions { all_methods: self.all_methods, ..LogOptions::default() };
         let mut log = AccessLog::read(path, &read(path)?, options).map_err(wrong)?;
         if log.bad_lines + log.unsafe_requests > 0 {
