@@ -33,7 +33,7 @@ use crate::{
     plan::{Plan, Version, share},
     protocol::{Fault, Heads},
     request,
-    socket::Route,
+    socket::{Route, Transport},
     tally::Tally,
     tls::TlsFacts,
     users::Users,
@@ -401,7 +401,8 @@ impl<'a, W: World> Lane<'a, W> {
         let has_written = connection.pending <= connection.flights.len();
         let ended = connection.on_socket + 1;
         let is_worn = streams::left_on_socket(self.plan, ended) == 0;
-        let kept = reusable && self.plan.keepalive && has_written && !is_worn;
+        let is_sound = connection.stream.as_ref().is_none_or(Transport::is_sound);
+        let kept = reusable && self.plan.keepalive && has_written && !is_worn && is_sound;
         connection.pending = connection.pending.min(connection.flights.len());
         let is_good = match &mut self.users {
             None => exchange.status < 400,

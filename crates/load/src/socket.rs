@@ -50,6 +50,11 @@ pub trait Transport: Read + Write {
 
     /// A read that did not fill its buffer has left nothing.
     fn is_drained_by_short_reads(&self) -> bool;
+
+    /// What comes behind what was read can still be understood.
+    fn is_sound(&self) -> bool {
+        true
+    }
 }
 
 /// How connections are made.
@@ -141,6 +146,11 @@ impl<S: Plain> Transport for Stream<S> {
     #[inline]
     fn is_drained_by_short_reads(&self) -> bool {
         matches!(self, Self::Plain(_))
+    }
+
+    #[inline]
+    fn is_sound(&self) -> bool {
+        if let Self::Tls(stream) = self { stream.is_sound() } else { true }
     }
 }
 

@@ -366,6 +366,10 @@ impl<S: Plain> Transport for TlsStream<S> {
     fn is_drained_by_short_reads(&self) -> bool {
         false
     }
+
+    fn is_sound(&self) -> bool {
+        self.broken.is_none()
+    }
 }
 
 impl<S: Plain> Read for TlsStream<S> {

@@ -607,6 +607,7 @@ impl<W: World> Worker<'_, W> {
                 self.end_late();
             }
         }
+        self.lane.settle_doubt(&self.connections);
         let live = self.orders.live;
         let tally = &self.lane.tally;
         live.ended.store(self.warmup_requests + self.sums.ended + tally.ended(), Relaxed);

@@ -48,7 +48,8 @@ fn a_server_that_resets_the_first_connections_is_measured() {
         let target = Target::at(server.address(), "/");
         let plan = Plan { connections: 20, stop: Stop::Requests(200), ..Plan::get(target) };
         let outcome = run(&plan, &AtomicBool::new(false), &mut |_| {}).expect("measured");
-        assert_eq!(outcome.ok + outcome.failed, 200, "{:?}", outcome.errors);
-        assert!(outcome.ok >= 180 && outcome.failed <= 6, "{:?}", outcome.errors);
+        // However early it is seen, it was made.
+        assert_eq!(outcome.errors, [(ErrorKind::Closed, 6)].into());
+        assert_eq!(outcome.ok, 194);
     }
 }

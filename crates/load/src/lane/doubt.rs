@@ -1,11 +1,12 @@
-//! Whether the run as a whole is in vain: a server that nobody can reach, or that TLS refuses. The
-//! first ones that fail are not all, so that a thread goes on for some tries, and what they said is
-//! judged when all threads have ended.
+//! Whether the run as a whole is in vain because TLS refuses everybody. The first ones are not all,
+//! so that a thread goes on for some tries, and what they said is judged when all threads have
+//! ended.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::Lane;
 use crate::{
+    connection::{Connection, Phase},
     error::Error,
     outcome::{ErrorKind, Outcome},
     world::World,
@@ -14,8 +15,10 @@ use crate::{
 /// With so many tries, and one for each connection, it is not tried any more; ...
 const TRIES: u32 = 4;
 /// ... or as soon as this has passed: of thousands of connections not all need to have tried.
-/// Behind a good handshake it always has to: answers are slower than alerts.
 const PATIENCE_NS: u64 = 1_000_000_000;
+/// Behind a good handshake answers are slower than alerts: as long as somebody has waited for one
+/// so long there may be one.
+const HOPE_NS: u64 = PATIENCE_NS / 2;
 
 /// What any thread has seen of the server.
 #[derive(Debug, Default)]
@@ -35,7 +38,7 @@ pub struct Doubt {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// There is no connection, or no handshake came to its end.
+    /// No handshake came to its end.
     Outside,
     /// It was refused afterwards.
     Inside,
@@ -54,8 +57,7 @@ impl Doubt {
     /// Why there is nothing to be told. Where something else has failed as well, or most wait in
     /// silence, the counts say more.
     pub fn judged(self, signs: &Signs, outcome: &Outcome) -> Option<Error> {
-        let is_refusal = |kind: &ErrorKind| matches!(kind, ErrorKind::Tls | ErrorKind::Connect);
-        let is_all = outcome.errors.keys().all(is_refusal)
+        let is_all = outcome.errors.keys().all(|kind| *kind == ErrorKind::Tls)
             && outcome.errors.values().sum::<u64>() >= outcome.in_flight;
         (is_all && !signs.contradict(self.stage)).then_some(self.why)
     }
@@ -95,11 +97,30 @@ impl<W: World> Lane<'_, W> {
         let (tries, since_ns) =
             before.map_or((1, self.now_ns), |before| (before.tries + 1, before.since_ns));
         let has_lasted = self.now_ns.saturating_sub(since_ns) >= PATIENCE_NS;
-        let is_each = stage == Stage::Outside && tries >= self.groups;
-        if tries >= TRIES && (is_each || has_lasted) {
+        let is_outside = stage == Stage::Outside;
+        if is_outside && tries >= TRIES && (tries >= self.groups || has_lasted) {
             self.fatal = Some(why);
         } else {
             self.doubt = Some(Doubt { stage, why, tries, since_ns });
+        }
+    }
+
+    /// From time to time: whether those that were let in are all refused.
+    pub fn settle_doubt(&mut self, connections: &[Connection<W::Stream>]) {
+        let now_ns = self.now_ns;
+        let is_old = |doubt: &Doubt| {
+            let has_lasted = now_ns.saturating_sub(doubt.since_ns) >= PATIENCE_NS;
+            doubt.stage == Stage::Inside && doubt.tries >= TRIES && has_lasted
+        };
+        if !self.doubt.as_ref().is_some_and(is_old) || self.has_answered() {
+            return;
+        }
+        let waits = |connection: &Connection<W::Stream>| {
+            let has_lasted = now_ns.saturating_sub(connection.ready_ns) >= HOPE_NS;
+            connection.phase == Phase::Open && !connection.flights.is_empty() && has_lasted
+        };
+        if !connections.iter().any(waits) {
+            self.fatal = self.doubt.take().map(|doubt| doubt.why);
         }
     }
 }

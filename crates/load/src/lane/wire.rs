@@ -102,20 +102,43 @@ impl<W: World> Lane<'_, W> {
     fn connected(&mut self, connection: &mut Connection<W::Stream>, ready: Ready) {
         let Some(stream) = &connection.stream else { return };
         let error = if ready.closing { self.world.connect_error(stream) } else { None };
-        if let Some(error) = error {
-            return self.connect_failed(connection, error);
+        match error {
+            // Where nobody listens it is refused: this one was made, and reset before it was seen.
+            Some(error) if error.raw_os_error() == Some(libc::ECONNRESET) => {
+                self.note_made(connection);
+                self.reset_at_once(connection, &error);
+            }
+            Some(error) => self.connect_failed(connection, error),
+            None if ready.writable => {
+                self.note_made(connection);
+                connection.phase = Phase::Securing;
+                self.secure(connection);
+            }
+            None => {}
         }
-        if ready.writable {
-            self.now_ns = self.world.now_ns();
-            let waited_ns = self.now_ns.saturating_sub(connection.connect_ns);
-            self.tally.counts.connecting_ns += waited_ns;
-            // Of many that are begun together the last ones wait for the client, not the server.
-            let took_ns = connection.stream.as_ref().and_then(Transport::connect_time).map(to_ns);
-            self.tally.times.connect.record_ns(took_ns.map_or(waited_ns, |ns| ns.min(waited_ns)));
-            connection.secure_ns = self.now_ns;
-            connection.phase = Phase::Securing;
-            self.secure(connection);
+    }
+
+    fn note_made(&mut self, connection: &mut Connection<W::Stream>) {
+        self.now_ns = self.world.now_ns();
+        let waited_ns = self.now_ns.saturating_sub(connection.connect_ns);
+        self.tally.counts.connecting_ns += waited_ns;
+        // Of many that are begun together the last ones wait for the client, not the server.
+        let took_ns = connection.stream.as_ref().and_then(Transport::connect_time).map(to_ns);
+        self.tally.times.connect.record_ns(took_ns.map_or(waited_ns, |ns| ns.min(waited_ns)));
+        connection.secure_ns = self.now_ns;
+    }
+
+    fn reset_at_once(&mut self, connection: &mut Connection<W::Stream>, error: &io::Error) {
+        if self.route(connection).security.is_some() {
+            return self.handshake_failed(connection, error);
         }
+        connection.established = true;
+        if !self.anyone_established {
+            self.note_first_connection();
+        }
+        self.os_error = error.raw_os_error();
+        self.unreachable(connection, ErrorKind::Closed);
+        self.os_error = None;
     }
 
     pub(super) fn route(&self, connection: &Connection<W::Stream>) -> &Route {
@@ -211,8 +234,8 @@ impl<W: World> Lane<'_, W> {
     }
 
     fn connect_failed(&mut self, connection: &mut Connection<W::Stream>, error: io::Error) {
-        if !self.plan.counts_refusals {
-            self.judge_connect(connection, &error);
+        if !self.is_up() && !self.plan.counts_refusals {
+            self.fatal = Some(self.why_unreachable(connection, &error));
         }
         self.os_error = error.raw_os_error();
         self.unreachable(connection, ErrorKind::Connect);
@@ -232,11 +255,10 @@ impl<W: World> Lane<'_, W> {
         self.rest_a_while(connection);
     }
 
-    /// A server that was never reached is no measurement; one that goes away is. Where nobody
-    /// listens, and where the client has nothing left to connect with, one try says it all.
-    fn judge_connect(&mut self, connection: &Connection<W::Stream>, source: &io::Error) {
+    /// A server that was never reached is no measurement; one that goes away is.
+    fn why_unreachable(&self, connection: &Connection<W::Stream>, source: &io::Error) -> Error {
         let address = self.route(connection).address.clone();
-        let fatal = match source.raw_os_error() {
+        match source.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => {
                 let wanted = u64::from(self.plan.connections) + 64;
                 Error::Descriptors { wanted, limit: wanted - 1 }
@@ -246,11 +268,8 @@ impl<W: World> Lane<'_, W> {
             code => {
                 let source =
                     code.map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
-                return self.doubt(Stage::Outside, Error::Connect { address, source });
+                Error::Connect { address, source }
             }
-        };
-        if !self.is_up() {
-            self.fatal = Some(fatal);
         }
     }
 
