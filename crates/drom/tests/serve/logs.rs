@@ -1,11 +1,9 @@
 //! The access log has one line for every request, however it ended: also when the process that ran
 //! it did not live to write one.
 
-mod support;
-
 use std::time::Duration;
 
-use support::{Server, eventually};
+use crate::support::{Server, eventually};
 
 const PLAIN: &str = "print \"Content-type: text/plain\\n\\n\";";
 const FORMAT: &str = "CustomLog {}/access.log \

@@ -1,8 +1,6 @@
 //! Where connections rest and when they move (docs/decisions/003-where-connections-rest.md), seen
 //! from outside.
 
-mod support;
-
 use std::{
     collections::HashMap,
     sync::{
@@ -12,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use support::{Client, Server, eventually};
+use crate::support::{Client, Server, eventually};
 
 const WORKERS_2: &str =
     "StartServers 2\nMinSpareServers 1\nMaxSpareServers 3\nMaxRequestWorkers 2\n";

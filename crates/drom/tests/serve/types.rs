@@ -1,11 +1,9 @@
 //! The media type that a file's name gives to what a script or handler answers in its place, as
 //! mod_mime gives it in Apache.
 
-mod support;
-
 use std::time::Duration;
 
-use support::{Server, eventually};
+use crate::support::{Server, eventually};
 
 const CONFIG: &str = "\
 StartServers 1

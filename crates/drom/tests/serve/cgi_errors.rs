@@ -1,11 +1,9 @@
 //! What CGI scripts say on their standard error: lines of the error log with client and script, as
 //! httpd's mod_cgi writes them.
 
-mod support;
-
 use std::time::Duration;
 
-use support::{Server, eventually};
+use crate::support::{Server, eventually};
 
 const HEAD: &str = "#!/usr/bin/perl\nprint \"Content-Type: text/plain\\n\\n\";\n";
 

@@ -1,14 +1,12 @@
 //! Where a server is found and as whom it serves: addresses, the PidFile, user and group.
 
-mod support;
-
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     process::{Command, Output},
 };
 
-use support::{Server, eventually};
+use crate::support::{Server, eventually};
 
 const SHOW: &str = "print qq{Content-type: text/plain\\n\\n}, \
     join ' ', @ENV{qw(REMOTE_ADDR SERVER_ADDR)}, $< , $( ;";
@@ -104,7 +102,7 @@ fn a_server_that_ends_listens_no_more() {
     let mut client = server.connect();
     client.send("GET /registry/slow.pl HTTP/1.1\r\nHost: x\r\n\r\n");
     std::thread::sleep(std::time::Duration::from_millis(300));
-    support::kill(server.pid(), libc::SIGTERM);
+    crate::support::kill(server.pid(), libc::SIGTERM);
     let refused = || TcpStream::connect(server.address).is_err();
     assert!(eventually(std::time::Duration::from_millis(1000), refused));
     assert_eq!(client.answer().unwrap().text(), "done");

@@ -2,11 +2,9 @@
 //! though the child that runs it skips perl's search for objects when a look says that there is
 //! nothing to find.
 
-mod support;
-
 use std::process::Command;
 
-use support::Server;
+use crate::support::Server;
 
 /// Name, and what comes after the head.
 const SCRIPTS: [(&str, &str); 15] = [

@@ -1,10 +1,8 @@
 //! What real Perl applications lean on: modules in C, programs that are started, start-up files.
 
-mod support;
-
 use std::process::Command;
 
-use support::Server;
+use crate::support::Server;
 
 const ONE_WORKER: &str = "StartServers 1\nMaxRequestWorkers 1\n";
 const HEAD: &str = "print qq{Content-type: text/plain\\n\\n};";
@@ -139,7 +137,7 @@ sub handler { my $r = shift; return $do{$r->args}->($r) }
 1;
 "#;
 
-fn ask(what: &str) -> support::Answer {
+fn ask(what: &str) -> crate::support::Answer {
     let config = format!(
         "{ONE_WORKER}LimitRequestBody 777\nPerlModule My\n<Location /my>\nSetHandler modperl\n\
          PerlResponseHandler My\nPerlSetVar X 1\n</Location>\n"

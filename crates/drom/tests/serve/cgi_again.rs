@@ -1,11 +1,9 @@
 //! A CGI child that runs one script after another: no script finds anything of those before it, and
 //! one that leaves something behind that cannot be put back takes its process along.
 
-mod support;
-
 use std::collections::BTreeSet;
 
-use support::Server;
+use crate::support::Server;
 
 /// The number of its process without asking perl for it, which would end the process.
 const PROCESS: &str =
@@ -257,7 +255,7 @@ fn processes_of_a_burst_go_when_it_is_over() {
         server.get("/cgi-bin/slow.pl");
         server.descendants().len() <= before + 1
     };
-    assert!(support::eventually(std::time::Duration::from_secs(40), gone), "{before}");
+    assert!(crate::support::eventually(std::time::Duration::from_secs(40), gone), "{before}");
 }
 
 #[test]
@@ -302,5 +300,5 @@ fn a_child_that_is_killed_costs_its_own_request() {
     }
     let below = server.descendants();
     server.terminate();
-    assert!(below.iter().all(|&pid| !support::alive(pid)));
+    assert!(below.iter().all(|&pid| !crate::support::alive(pid)));
 }

@@ -1,15 +1,13 @@
 //! What the master does when the process that loads the Perl code ends or hangs, when workers end
 //! again and again, and what it says about itself in the error log.
 
-mod support;
-
 use std::{
     path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use support::{Server, alive, eventually, kill};
+use crate::support::{Server, alive, eventually, kill};
 
 const SITE: &str = "PerlRequire {}/startup.pl\n";
 /// Notes the number of the process that loads it: the template.

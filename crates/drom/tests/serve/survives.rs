@@ -1,11 +1,9 @@
 //! What the server lives through, and what it leaves behind when it cannot: its own processes
 //! killed.
 
-mod support;
-
 use std::time::Duration;
 
-use support::{Client, Server, alive, eventually, kill};
+use crate::support::{Client, Server, alive, eventually, kill};
 
 const HELLO: &str = "print \"Content-type: text/plain\\n\\nHello, world!\\n\";\n";
 const HELLO_CGI: &str =
@@ -205,7 +203,7 @@ fn cgi_goes_on_when_its_processes_are_killed() {
         for round in 0..6 {
             std::thread::sleep(Duration::from_millis(100));
             let spawner = spawner_of(&server);
-            let zygote = support::descendants(spawner).first().copied();
+            let zygote = crate::support::descendants(spawner).first().copied();
             kill(if round % 2 == 0 { zygote.unwrap_or(spawner) } else { spawner }, libc::SIGKILL);
         }
         std::thread::sleep(Duration::from_millis(300));

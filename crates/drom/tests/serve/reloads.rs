@@ -1,11 +1,9 @@
 //! Reloads: one that fails leaves everything as it was, one that is asked for happens, and nothing
 //! piles up from one to the next.
 
-mod support;
-
 use std::{path::Path, process::Command, time::Duration};
 
-use support::{Server, alive, eventually, kill};
+use crate::support::{Server, alive, eventually, kill};
 
 const SITE: &str = "\
 PerlRequire {}/startup.pl

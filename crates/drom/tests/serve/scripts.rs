@@ -1,9 +1,7 @@
 //! What a script under Registry or PerlRun finds of the requests before it, and what is called at
 //! its end, as under mod_perl.
 
-mod support;
-
-use support::Server;
+use crate::support::Server;
 
 const ONE_WORKER: &str = "StartServers 1\nMaxRequestWorkers 1\n";
 const HEAD: &str = "print qq{Content-type: text/plain\\n\\n};";

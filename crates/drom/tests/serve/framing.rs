@@ -1,9 +1,7 @@
 //! Framing is read one way or refused: a request whose end two servers could see at different
 //! places gets 400 and the connection ends; nothing after it is taken for a request.
 
-mod support;
-
-use support::{Answer, Server};
+use crate::support::{Answer, Server};
 
 const NEXT: &str = "GET /next HTTP/1.1\r\nHost: x\r\n\r\n";
 
@@ -81,7 +79,10 @@ fn what_was_refused_is_in_the_access_log() {
     refused(&server, "GET /a HTTP/1.1\r\nHost: x\r\nContent-Length: +5\r\n\r\n");
     refused(&server, "GET /b c HTTP/1.1\r\nHost: x\r\n\r\n");
     let read = || std::fs::read_to_string(server.path("access.log")).unwrap_or_default();
-    assert!(support::eventually(std::time::Duration::from_secs(5), || read().lines().count() == 2));
+    assert!(crate::support::eventually(std::time::Duration::from_secs(5), || read()
+        .lines()
+        .count()
+        == 2));
     assert_eq!(read(), "\"GET /a HTTP/1.1\" 400 GET\n\"GET /b c HTTP/1.1\" 400 GET\n");
 }
 

@@ -1,8 +1,6 @@
 //! What mod_perl's own objects say and do at start and around a request, as real mod_perl does.
 
-mod support;
-
-use support::Server;
+use crate::support::Server;
 
 const STARTED: &str = "\
 ServerName www.example.org

@@ -2,9 +2,7 @@
 //! once wrong.
 //! The expected texts are what Apache 2.4 with mod_perl 2.0.12 sends for the same files.
 
-mod support;
-
-use support::Server;
+use crate::support::Server;
 
 const PLAIN: &str = "print \"Content-type: text/plain\\n\\n\";\n";
 const LOCATION: &str = "print \"X-Kept: yes\\nContent-type: text/plain\\n\

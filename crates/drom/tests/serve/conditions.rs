@@ -1,9 +1,7 @@
 //! Conditions, methods and statuses without a body, beside what Apache 2.4 with mod_cgi and
 //! mod_perl 2.0.12 answers to the same requests.
 
-mod support;
-
-use support::{Answer, Server};
+use crate::support::{Answer, Server};
 
 const VALIDATED: &str = "print \"Content-type: text/plain\\nETag: \\\"abc\\\"\\nX-A: 1\\n\
     Last-Modified: Tue, 02 Jan 2024 03:04:05 GMT\\n$ENV{QUERY_STRING}\\n\\nbody\\n\";\n";

@@ -1,13 +1,11 @@
 //! What must hold whatever happens (issue: "It must hold"), against the real server.
 
-mod support;
-
 use std::{
     io::{Read, Write},
     time::{Duration, Instant},
 };
 
-use support::{Client, Server, alive, eventually, kill};
+use crate::support::{Client, Server, alive, eventually, kill};
 
 const WORKERS_2: &str =
     "StartServers 2\nMinSpareServers 1\nMaxSpareServers 3\nMaxRequestWorkers 2\n";
