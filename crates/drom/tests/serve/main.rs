@@ -1,5 +1,5 @@
-//! `drom serve` from outside: one program for all of its tests, which share the server and client of
-//! `support` and wait side by side.
+//! `drom serve` from outside: one program for all of its tests, which share the server and client
+//! of `support` and wait side by side.
 
 mod answers;
 mod api;
