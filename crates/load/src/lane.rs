@@ -402,7 +402,9 @@ impl<'a, W: World> Lane<'a, W> {
         let ended = connection.on_socket + 1;
         let is_worn = streams::left_on_socket(self.plan, ended) == 0;
         let is_sound = connection.stream.as_ref().is_none_or(Transport::is_sound);
-        let kept = reusable && self.plan.keepalive && has_written && !is_worn && is_sound;
+        // What was read before that is taken first.
+        let goes_on = is_sound || !connection.flights.is_empty();
+        let kept = reusable && self.plan.keepalive && has_written && !is_worn && goes_on;
         connection.pending = connection.pending.min(connection.flights.len());
         let is_good = match &mut self.users {
             None => exchange.status < 400,
@@ -569,6 +571,7 @@ impl<'a, W: World> Lane<'a, W> {
         self.tally.first_os_error = self.tally.first_os_error.or(self.os_error);
         exchange.body_hash = self.sum(connection);
         self.in_flight -= 1;
+        self.note_failure(kind);
         self.tally.failed(kind, &exchange, self.now_ns);
         let was_used = connection.on_socket > 0;
         let users = self.users.as_mut();

@@ -53,3 +53,19 @@ fn a_server_that_resets_the_first_connections_is_measured() {
         assert_eq!(outcome.ok, 194);
     }
 }
+
+/// Behind the end of what the server has to say it is no other failure than that.
+#[test]
+fn a_reset_behind_an_end_is_an_end() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let target = Target::at(listener.local_addr().expect("an address"), "/");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            let _ = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+        }
+    });
+    let plan = Plan { connections: 20, stop: Stop::Requests(400), ..Plan::get(target) };
+    let outcome = run(&plan, &AtomicBool::new(false), &mut |_| {}).expect("counted");
+    assert_eq!(outcome.errors, [(ErrorKind::Closed, 400)].into());
+}

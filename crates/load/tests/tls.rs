@@ -400,6 +400,66 @@ fn one_connection_that_breaks_again_and_again_ends_no_run() {
     assert!(outcome.errors[&ErrorKind::Tls] > 4, "{:?}", outcome.errors);
 }
 
+/// In another thread, or in a handshake that takes long.
+#[test]
+fn who_waits_since_before_the_first_refusal_has_hope() {
+    let issuer = Issuer::new();
+    let slow = Duration::from_millis(1_200);
+    for (threads, is_handshake) in [(2, false), (1, true), (2, true)] {
+        let address = talk(issuer.config("a.example", false), move |number, mut stream| {
+            if number >= 2 {
+                let _ = stream.read(&mut [0; 4096]).and_then(|_| stream.sock.write_all(BROKEN));
+                return;
+            }
+            if !is_handshake {
+                let _ = stream.read(&mut [0; 4096]);
+            }
+            thread::sleep(slow);
+            if !is_handshake {
+                let _ = stream.write_all(OK);
+            }
+            converse(stream);
+        });
+        let window = Stop::After(Duration::from_millis(1_600));
+        let plan = plan(address, "a.example", trusting(&issuer));
+        let outcome = go(&Plan { connections: 4, threads, stop: window, ..plan });
+        let outcome = outcome.unwrap_or_else(|error| panic!("{threads} threads: {error}"));
+        assert!(outcome.ok > 0, "{threads} threads: {:?}", outcome.errors);
+        assert!(outcome.errors[&ErrorKind::Tls] > 4, "{:?}", outcome.errors);
+    }
+}
+
+/// What was read before it is not asked again.
+#[test]
+fn all_answers_in_front_of_a_broken_record_are_whole() {
+    let issuer = Issuer::new();
+    let answered = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&answered);
+    let address = talk(issuer.config("a.example", false), move |_, mut stream| {
+        let (mut asked, mut buffer) = (0, [0; 4096]);
+        while asked < 4 {
+            let Ok(length @ 1..) = stream.read(&mut buffer) else { return };
+            asked += buffer[..length].windows(4).filter(|bytes| bytes == b"\r\n\r\n").count();
+        }
+        let _ = stream.conn.writer().write_all(&OK.repeat(asked));
+        let mut bytes = Vec::new();
+        let _ = stream.conn.write_tls(&mut bytes);
+        bytes.extend_from_slice(BROKEN);
+        let _ = stream.sock.write_all(&bytes);
+        count.fetch_add(asked as u64, SeqCst);
+        let _ = stream.sock.read(&mut buffer);
+    });
+    for engine in [Engine::Epoll, Engine::IoUring] {
+        answered.store(0, SeqCst);
+        let plan = plan(address, "a.example", trusting(&issuer));
+        let plan = Plan { connections: 1, depth: 4, stop: Stop::Requests(40), engine, ..plan };
+        let outcome = go(&plan).expect("measured");
+        let seen = (outcome.ok, outcome.failed, outcome.resent);
+        assert_eq!(seen, (40, 0, 0), "{engine:?}: {:?}", outcome.errors);
+        assert_eq!(answered.load(SeqCst), 40, "{engine:?}");
+    }
+}
+
 /// Whether it counts is no matter of where segments end.
 #[test]
 fn an_answer_in_front_of_a_broken_record_is_whole() {

@@ -1,8 +1,8 @@
-//! Whether the run as a whole is in vain because TLS refuses everybody. The first ones are not all,
-//! so that a thread goes on for some tries, and what they said is judged when all threads have
-//! ended.
+//! Whether the run as a whole is in vain because TLS refuses everybody. The first ones are not all:
+//! a run is given up when every connection of every thread has been refused, and nothing else has
+//! failed. What was doubted until the end of a run is judged with its counts.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::Lane;
 use crate::{
@@ -12,19 +12,25 @@ use crate::{
     world::World,
 };
 
-/// With so many tries, and one for each connection, it is not tried any more; ...
+/// With fewer refusals, of all threads together, nothing is given up.
 const TRIES: u32 = 4;
-/// ... or as soon as this has passed: of thousands of connections not all need to have tried.
+/// As long as nobody hopes any more; each thread looks at its connections every 50 ms at least.
+const HOPELESS_NS: u64 = 150_000_000;
+/// Behind a good handshake answers are slower than alerts.
 const PATIENCE_NS: u64 = 1_000_000_000;
-/// Behind a good handshake answers are slower than alerts: as long as somebody has waited for one
-/// so long there may be one.
-const HOPE_NS: u64 = PATIENCE_NS / 2;
 
 /// What any thread has seen of the server.
 #[derive(Debug, Default)]
 pub struct Signs {
     is_up: AtomicBool,
     has_answered: AtomicBool,
+    /// Something failed that was no refusal of TLS's.
+    has_other: AtomicBool,
+    refusals: AtomicU32,
+    /// When the first of them was; 0 before.
+    since_ns: AtomicU64,
+    /// When some connection was seen last that has waited since before that.
+    hope_ns: AtomicU64,
 }
 
 /// What makes it doubtful that anybody is ever answered.
@@ -32,8 +38,6 @@ pub struct Signs {
 pub struct Doubt {
     stage: Stage,
     why: Error,
-    tries: u32,
-    since_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +54,22 @@ impl Signs {
             Stage::Outside => self.is_up.load(Relaxed),
             Stage::Inside => self.has_answered.load(Relaxed),
         }
+    }
+
+    fn refused(&self, now_ns: u64) {
+        self.refusals.fetch_add(1, Relaxed);
+        let _ = self.since_ns.compare_exchange(0, now_ns, Relaxed, Relaxed);
+    }
+
+    fn is_hopeless(&self, stage: Stage, now_ns: u64) -> bool {
+        let since_ns = self.since_ns.load(Relaxed);
+        let hope_ns = self.hope_ns.load(Relaxed).max(since_ns);
+        let patience_ns = if stage == Stage::Inside { PATIENCE_NS } else { HOPELESS_NS };
+        self.refusals.load(Relaxed) >= TRIES
+            && !self.has_other.load(Relaxed)
+            && !self.contradict(stage)
+            && now_ns.saturating_sub(hope_ns) >= HOPELESS_NS
+            && now_ns.saturating_sub(since_ns) >= patience_ns
     }
 }
 
@@ -69,11 +89,6 @@ impl<W: World> Lane<'_, W> {
         self.anyone_established || self.signs.is_some_and(|signs| signs.is_up.load(Relaxed))
     }
 
-    /// And has answered somebody.
-    fn has_answered(&self) -> bool {
-        self.anyone_answered || self.signs.is_some_and(|signs| signs.has_answered.load(Relaxed))
-    }
-
     pub(super) fn note_first_connection(&mut self) {
         self.anyone_established = true;
         self.signs.iter().for_each(|signs| signs.is_up.store(true, Relaxed));
@@ -84,43 +99,40 @@ impl<W: World> Lane<'_, W> {
         self.signs.iter().for_each(|signs| signs.has_answered.store(true, Relaxed));
     }
 
-    /// One was refused; among others that are let in or answered it is an error like any other.
-    pub(super) fn doubt(&mut self, stage: Stage, why: Error) {
-        let is_contradicted = match stage {
-            Stage::Outside => self.is_up(),
-            Stage::Inside => self.has_answered(),
-        };
-        if is_contradicted {
-            return;
-        }
-        let before = self.doubt.take().filter(|before| before.stage == stage);
-        let (tries, since_ns) =
-            before.map_or((1, self.now_ns), |before| (before.tries + 1, before.since_ns));
-        let has_lasted = self.now_ns.saturating_sub(since_ns) >= PATIENCE_NS;
-        let is_outside = stage == Stage::Outside;
-        if is_outside && tries >= TRIES && (tries >= self.groups || has_lasted) {
-            self.fatal = Some(why);
-        } else {
-            self.doubt = Some(Doubt { stage, why, tries, since_ns });
+    pub(super) fn note_failure(&self, kind: ErrorKind) {
+        if let Some(signs) = self.signs.filter(|_| kind != ErrorKind::Tls) {
+            signs.has_other.store(true, Relaxed);
         }
     }
 
-    /// From time to time: whether those that were let in are all refused.
+    /// One was refused; among others that are let in or answered it is an error like any other.
+    pub(super) fn doubt(&mut self, stage: Stage, why: Error) {
+        if let Some(signs) = self.signs.filter(|signs| !signs.contradict(stage)) {
+            signs.refused(self.now_ns);
+            self.doubt = Some(Doubt { stage, why });
+        }
+    }
+
+    /// From time to time: gives up where everybody has been refused.
     pub fn settle_doubt(&mut self, connections: &[Connection<W::Stream>]) {
-        let now_ns = self.now_ns;
-        let is_old = |doubt: &Doubt| {
-            let has_lasted = now_ns.saturating_sub(doubt.since_ns) >= PATIENCE_NS;
-            doubt.stage == Stage::Inside && doubt.tries >= TRIES && has_lasted
-        };
-        if !self.doubt.as_ref().is_some_and(is_old) || self.has_answered() {
+        let Some(signs) = self.signs else { return };
+        let since_ns = signs.since_ns.load(Relaxed);
+        if since_ns == 0 || signs.has_answered.load(Relaxed) {
             return;
         }
-        let waits = |connection: &Connection<W::Stream>| {
-            let has_lasted = now_ns.saturating_sub(connection.ready_ns) >= HOPE_NS;
-            connection.phase == Phase::Open && !connection.flights.is_empty() && has_lasted
-        };
-        if !connections.iter().any(waits) {
+        if connections.iter().any(|connection| hopes(connection, since_ns)) {
+            signs.hope_ns.store(self.now_ns, Relaxed);
+        }
+        let is_hopeless = |doubt: &Doubt| signs.is_hopeless(doubt.stage, self.now_ns);
+        if self.doubt.as_ref().is_some_and(is_hopeless) {
             self.fatal = self.doubt.take().map(|doubt| doubt.why);
         }
     }
+}
+
+/// It was begun before the first refusal and is still waiting.
+fn hopes<Stream>(connection: &Connection<Stream>, since_ns: u64) -> bool {
+    let is_waiting = connection.phase.is_on_the_way()
+        || (connection.phase == Phase::Open && !connection.flights.is_empty());
+    is_waiting && connection.connect_ns <= since_ns
 }

@@ -104,7 +104,7 @@ impl<W: World> Lane<'_, W> {
         let error = if ready.closing { self.world.connect_error(stream) } else { None };
         match error {
             // Where nobody listens it is refused: this one was made, and reset before it was seen.
-            Some(error) if error.raw_os_error() == Some(libc::ECONNRESET) => {
+            Some(error) if write_error(&error) == ErrorKind::Closed => {
                 self.note_made(connection);
                 self.reset_at_once(connection, &error);
             }
@@ -136,7 +136,8 @@ impl<W: World> Lane<'_, W> {
         if !self.anyone_established {
             self.note_first_connection();
         }
-        self.os_error = error.raw_os_error();
+        // Behind an end a reset is no more than that.
+        self.os_error = error.raw_os_error().filter(|code| *code == libc::ECONNRESET);
         self.unreachable(connection, ErrorKind::Closed);
         self.os_error = None;
     }
@@ -193,7 +194,9 @@ impl<W: World> Lane<'_, W> {
                 // The alert of TLS 1.3.
                 "CertificateRequired".to_owned()
             }
-            io::ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => {
+                "the server closed the connection".to_owned()
+            }
             _ => error.to_string(),
         };
         Error::Handshake { address: self.route(connection).address.clone(), reason }
