@@ -571,7 +571,7 @@ impl<'a, W: World> Lane<'a, W> {
         self.tally.first_os_error = self.tally.first_os_error.or(self.os_error);
         exchange.body_hash = self.sum(connection);
         self.in_flight -= 1;
-        self.note_failure(kind);
+        self.note_failure(kind, connection.phase);
         self.tally.failed(kind, &exchange, self.now_ns);
         let was_used = connection.on_socket > 0;
         let users = self.users.as_mut();

@@ -429,6 +429,31 @@ fn who_waits_since_before_the_first_refusal_has_hope() {
     }
 }
 
+/// Connects that the kernel tries again after a second are no reason to go on.
+#[test]
+fn a_short_listen_queue_hides_no_refusal() {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let socket = socket.expect("a socket");
+    let any: SocketAddr = ([127, 0, 0, 1], 0).into();
+    socket.bind(&any.into()).and_then(|()| socket.listen(1)).expect("a port");
+    let listener = TcpListener::from(socket);
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let _ = client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    let trust = Trust { insecure: true, ..Trust::default() };
+    let each = plan(address, "a.example", trust);
+    for (stop, timeout_ms) in [(Stop::After(Duration::from_secs(4)), 10_000), (each.stop, 500)] {
+        let timeout = Duration::from_millis(timeout_ms);
+        let begun = std::time::Instant::now();
+        let said = reason(&Plan { connections: 50, stop, timeout, ..each.clone() });
+        assert!(said.contains("is this a port for plain http?"), "{said}");
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    }
+}
+
 /// What was read before it is not asked again.
 #[test]
 fn all_answers_in_front_of_a_broken_record_are_whole() {

@@ -24,7 +24,7 @@ const PATIENCE_NS: u64 = 1_000_000_000;
 pub struct Signs {
     is_up: AtomicBool,
     has_answered: AtomicBool,
-    /// Something failed that was no refusal of TLS's.
+    /// Something failed that was no refusal of TLS's, on a connection that was made.
     has_other: AtomicBool,
     refusals: AtomicU32,
     /// When the first of them was; 0 before.
@@ -77,8 +77,8 @@ impl Doubt {
     /// Why there is nothing to be told. Where something else has failed as well, or most wait in
     /// silence, the counts say more.
     pub fn judged(self, signs: &Signs, outcome: &Outcome) -> Option<Error> {
-        let is_all = outcome.errors.keys().all(|kind| *kind == ErrorKind::Tls)
-            && outcome.errors.values().sum::<u64>() >= outcome.in_flight;
+        let refused = outcome.errors.get(&ErrorKind::Tls).copied().unwrap_or(0);
+        let is_all = !signs.has_other.load(Relaxed) && refused >= outcome.in_flight;
         (is_all && !signs.contradict(self.stage)).then_some(self.why)
     }
 }
@@ -99,8 +99,10 @@ impl<W: World> Lane<'_, W> {
         self.signs.iter().for_each(|signs| signs.has_answered.store(true, Relaxed));
     }
 
-    pub(super) fn note_failure(&self, kind: ErrorKind) {
-        if let Some(signs) = self.signs.filter(|_| kind != ErrorKind::Tls) {
+    /// A connection that was never made says nothing of TLS: a listen queue may be full.
+    pub(super) fn note_failure(&self, kind: ErrorKind, phase: Phase) {
+        let is_other = kind != ErrorKind::Tls && phase != Phase::Connecting;
+        if let Some(signs) = self.signs.filter(|_| is_other) {
             signs.has_other.store(true, Relaxed);
         }
     }
@@ -130,9 +132,12 @@ impl<W: World> Lane<'_, W> {
     }
 }
 
-/// It was begun before the first refusal and is still waiting.
+/// It was begun before the first refusal, was made, and is still waiting.
 fn hopes<Stream>(connection: &Connection<Stream>, since_ns: u64) -> bool {
-    let is_waiting = connection.phase.is_on_the_way()
-        || (connection.phase == Phase::Open && !connection.flights.is_empty());
+    let is_waiting = match connection.phase {
+        Phase::Securing | Phase::Greeting => true,
+        Phase::Open => !connection.flights.is_empty(),
+        _ => false,
+    };
     is_waiting && connection.connect_ns <= since_ns
 }
