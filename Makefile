@@ -10,7 +10,11 @@ PEER_PACKAGES = apache2 libapache2-mod-perl2 nginx-light wrk nghttp2-client apac
 PEERS = $(abspath $(TARGET))/peers
 FUZZ_CASES ?= 20000
 
-.PHONY: help demo test build bench bench-peers accuracy fuzz ratchet install clean
+# Where a perl looks for modules: the system's does so below /usr/local.
+SITE_LIB = $(shell perl -MConfig -e 'print $$Config{sitelib}')
+PERL_LIB = $(DESTDIR)$(if $(filter /usr/local,$(PREFIX)),$(SITE_LIB),$(PREFIX)/share/perl5)
+
+.PHONY: help demo test build bench bench-peers bench-verdicts accuracy fuzz ratchet install clean
 
 help:
 	@echo 'make demo         race the execution models of a Perl script; ends with a report'
@@ -19,9 +23,10 @@ help:
 	@echo 'make bench-peers  install httpd with mod_perl, nginx, wrk, h2load, ab, hey and oha, starting none'
 	@echo 'make bench        measure against them; writes bench/RESULTS.md (BENCH="--quick --only load")'
 	@echo 'make accuracy     how right drom load is: clocks, verdicts, capacities; writes bench/ACCURACY.md'
+	@echo 'make bench-verdicts  how often drom bench is wrong; writes bench/BENCH.md (half an hour)'
 	@echo 'make fuzz         the property tests with many more cases (FUZZ_CASES=20000)'
 	@echo 'make ratchet      rewrite the list of what is over a limit of the house'
-	@echo 'make install      install drom, its manual and completions below PREFIX (/usr/local)'
+	@echo 'make install      install drom, its manual, completions and Perl modules below PREFIX (/usr/local)'
 	@echo 'make clean        remove what was built and measured'
 
 build:
@@ -52,6 +57,10 @@ bench:
 	cargo build --release -p drom -p drom-bench
 	PATH="$(PEERS)/bin:$$PATH" $(TARGET)/release/drom-bench --drom $(TARGET)/release/drom $(BENCH)
 
+bench-verdicts: build
+	scripts/bench-verdicts.pl $(TARGET)/release/drom >bench/BENCH.md.new
+	mv bench/BENCH.md.new bench/BENCH.md
+
 accuracy:
 	@scripts/rust.sh
 	cargo build --release -p drom-testkit --examples
@@ -72,6 +81,8 @@ ratchet:
 install: build
 	install -D -m 755 $(TARGET)/release/drom $(DESTDIR)$(PREFIX)/bin/drom
 	$(TARGET)/release/drom man $(SHARE)/man/man1
+	install -d $(PERL_LIB)/Drom
+	install -m 644 perl/lib/Drom/Bench.pm perl/lib/Drom/Clock.pm $(PERL_LIB)/Drom
 	mkdir -p $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
 	$(TARGET)/release/drom completions bash >$(SHARE)/bash-completion/completions/drom
 	$(TARGET)/release/drom completions zsh >$(SHARE)/zsh/site-functions/_drom

@@ -61,6 +61,7 @@ fn row(run: &Run, block: &Block, slice: &Slice) -> Vec<String> {
 }
 
 /// RFC 4180, on one line.
+#[must_use]
 pub fn quoted(text: &str) -> String {
     let text = plain(text);
     if text.contains([',', '"']) {

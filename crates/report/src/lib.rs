@@ -13,7 +13,7 @@ pub mod runs;
 mod svg;
 mod text;
 
-pub use csv::csv;
+pub use csv::{csv, quoted};
 pub use findings::{
     BlockPoint, CheckCount, Client, CurvePoint, Estimate, Findings, GroupFinding, NotEvaluated,
     Response, Role, Row, Verdict,

@@ -17,7 +17,7 @@ use crate::{
 /// Dependencies between crates point down this list, never up.
 const ROOMS: &[&str] = &[
     "drom", "compare", "report", "classics", "store", "serve", "perl", "record", "load",
-    "scenario", "profile", "observe", "stats",
+    "scenario", "profile", "contest", "observe", "stats",
 ];
 /// May use what they need; nothing may depend on them (`testkit`: nothing but tests).
 const LEAVES: &[&str] = &["tidy", "bench", "testkit"];

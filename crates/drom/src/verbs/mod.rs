@@ -1,6 +1,7 @@
 //! One file a verb: its flags and the glue to the room that does the work.
 
 pub mod ab;
+pub mod bench;
 pub mod check;
 mod classic;
 pub mod compare;

@@ -3,6 +3,7 @@
 //! not have is empty. Only thresholds add columns, one each.
 
 use drom_load::ErrorKind;
+use drom_report::quoted;
 use serde_json::Value;
 
 use super::{checks::CHECKS, json, told::Told};
@@ -69,10 +70,4 @@ pub fn cell(value: &Value) -> String {
         Value::String(text) => quoted(text),
         other => other.to_string(),
     }
-}
-
-fn quoted(text: &str) -> String {
-    let text = drom_report::format::plain(text);
-    let is_plain = !text.contains([',', '"']);
-    if is_plain { text } else { format!("\"{}\"", text.replace('"', "\"\"")) }
 }
