@@ -454,6 +454,28 @@ fn a_short_listen_queue_hides_no_refusal() {
     }
 }
 
+/// Some fail in another way, too: what is wrong with most is told all the same.
+#[test]
+fn most_refusals_are_told_beside_some_timeouts() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        let mut silent = Vec::new();
+        for (number, mut client) in listener.incoming().flatten().enumerate() {
+            if number % 5 == 0 {
+                silent.push(client);
+                continue;
+            }
+            let _ = client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    let trust = Trust { insecure: true, ..Trust::default() };
+    let timeout = Duration::from_millis(200);
+    let plan = plan(address, "a.example", trust);
+    let said = reason(&Plan { connections: 10, timeout, ..plan });
+    assert!(said.contains("is this a port for plain http?"), "{said}");
+}
+
 /// What was read before it is not asked again.
 #[test]
 fn all_answers_in_front_of_a_broken_record_are_whole() {

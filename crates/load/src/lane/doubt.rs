@@ -74,12 +74,12 @@ impl Signs {
 }
 
 impl Doubt {
-    /// Why there is nothing to be told. Where something else has failed as well, or most wait in
-    /// silence, the counts say more.
+    /// Why there is nothing to be told. Where most failed in other ways, or wait in silence, the
+    /// counts say more.
     pub fn judged(self, signs: &Signs, outcome: &Outcome) -> Option<Error> {
         let refused = outcome.errors.get(&ErrorKind::Tls).copied().unwrap_or(0);
-        let is_all = !signs.has_other.load(Relaxed) && refused >= outcome.in_flight;
-        (is_all && !signs.contradict(self.stage)).then_some(self.why)
+        let is_most = refused >= outcome.in_flight && 2 * refused >= outcome.failed;
+        (is_most && !signs.contradict(self.stage)).then_some(self.why)
     }
 }
 
