@@ -5,13 +5,12 @@ use std::{
     ffi::OsStr,
     fs,
     io::{Read, pipe},
-    os::unix::process::ExitStatusExt,
     path::Path,
     process::{Command, ExitStatus},
     time::Duration,
 };
 
-use drom_observe::clock;
+use drom_observe::{clock, usage};
 use serde_json::Value;
 
 use crate::{client::pinned, error::Error, server::end_with_us};
@@ -261,7 +260,8 @@ fn run(name: &'static str, mut command: Command) -> Result<Ran, Error> {
     let watch = std::thread::spawn(move || peaks_mib(pid));
     let mut said = Vec::new();
     reader.read_to_end(&mut said).map_err(start)?;
-    let (status, cpu_s) = wait(pid).map_err(start)?;
+    let (status, usage) = usage::wait(pid).map_err(start)?;
+    let cpu_s = usage.user_s + usage.system_s;
     let said = String::from_utf8_lossy(&said).trim().to_owned();
     let peaks = watch.join().unwrap_or_default();
     let peak_mib = peaks.last().copied().unwrap_or(0.0);
@@ -296,22 +296,6 @@ fn peaks_mib(pid: u32) -> Vec<f64> {
 fn growth(peaks: &[f64]) -> f64 {
     let at = |tenths: usize| peaks.get(peaks.len() * tenths / 10).copied().unwrap_or(0.0);
     at(9) - at(5)
-}
-
-/// How it ended, and its CPU time in user and system mode.
-fn wait(pid: u32) -> std::io::Result<(ExitStatus, f64)> {
-    let mut status = 0;
-    // SAFETY: both pointers are valid for the call; the child is ours and nobody else waits for it.
-    let (waited, usage) = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        let waited = libc::wait4(pid.cast_signed(), &raw mut status, 0, &raw mut usage);
-        (waited, usage)
-    };
-    if waited < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    Ok((ExitStatus::from_raw(status), seconds(usage.ru_utime) + seconds(usage.ru_stime)))
 }
 
 /// The object in what was said; warnings may stand around it.

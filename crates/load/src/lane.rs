@@ -401,9 +401,9 @@ impl<'a, W: World> Lane<'a, W> {
         let has_written = connection.pending <= connection.flights.len();
         let ended = connection.on_socket + 1;
         let is_worn = streams::left_on_socket(self.plan, ended) == 0;
-        let is_sound = connection.stream.as_ref().is_none_or(Transport::is_sound);
-        // What was read before that is taken first.
-        let goes_on = is_sound || !connection.flights.is_empty();
+        // What was read before a broken record is taken first.
+        let goes_on = !connection.flights.is_empty()
+            || connection.stream.as_ref().is_none_or(Transport::is_sound);
         let kept = reusable && self.plan.keepalive && has_written && !is_worn && goes_on;
         connection.pending = connection.pending.min(connection.flights.len());
         let is_good = match &mut self.users {

@@ -11,6 +11,7 @@ mod process;
 mod process_cpu;
 mod sockets;
 pub mod thread_cpu;
+pub mod usage;
 
 pub use cores::{allowed_cores, core_count, free_cores, pin_current_thread};
 pub use counters::Counters;

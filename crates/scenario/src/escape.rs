@@ -65,9 +65,14 @@ pub fn base64_from(start: usize, out: &mut Vec<u8>) {
 
 /// Percent-encodes all but the unreserved characters of RFC 3986.
 fn put_url(text: &[u8], out: &mut Vec<u8>) {
+    put_percent(text, out, |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte));
+}
+
+/// Percent-encodes all but what may stand there.
+pub fn put_percent(text: &[u8], out: &mut Vec<u8>, may_stand: impl Fn(u8) -> bool) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in text {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+        if may_stand(byte) {
             out.push(byte);
         } else {
             out.extend_from_slice(&[

@@ -3,6 +3,8 @@
 
 use std::{cmp::Ordering, fmt};
 
+use crate::{escape::put_percent, head};
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     pub secure: bool,
@@ -125,14 +127,8 @@ pub fn put_target(rest: &[u8], out: &mut Vec<u8>) {
 /// What no URL may hold and servers send all the same (spaces, letters beyond ASCII), as browsers
 /// ask for it.
 pub fn escape_target(target: &mut Vec<u8>) {
-    if target.iter().all(u8::is_ascii_graphic) {
-        return;
-    }
-    for byte in std::mem::take(target) {
-        match byte.is_ascii_graphic() {
-            true => target.push(byte),
-            false => target.extend_from_slice(format!("%{byte:02X}").as_bytes()),
-        }
+    if !head::is_target(target) {
+        put_percent(&std::mem::take(target), target, |byte| byte.is_ascii_graphic());
     }
 }
 

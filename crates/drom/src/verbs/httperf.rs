@@ -12,6 +12,7 @@ use drom_classics::{
 use drom_load::{
     Arrivals, OnClose, Outcome, Pace, Plan, Raw, Scene, Stage, Stop, Target, Trust, Version,
 };
+use drom_observe::usage::Usage;
 use drom_scenario::Scenario;
 
 use super::classic;
@@ -248,12 +249,6 @@ fn burst(outcome: &Outcome) -> u64 {
 
 /// What this process has used so far.
 fn cpu() -> Cpu {
-    // SAFETY: an all-zero rusage is a valid one, and it lives through the call that fills it.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
-        usage
-    };
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    Cpu { user_s: seconds(usage.ru_utime), system_s: seconds(usage.ru_stime) }
+    let Usage { user_s, system_s } = Usage::own();
+    Cpu { user_s, system_s }
 }

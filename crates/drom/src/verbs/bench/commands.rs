@@ -9,7 +9,10 @@ use std::{
 };
 
 use drom_contest::Standing;
-use drom_observe::clock::{monotonic_ns, now};
+use drom_observe::{
+    clock::{monotonic_ns, now},
+    usage,
+};
 use drom_stats::Rng;
 
 use super::{
@@ -78,38 +81,15 @@ fn once(args: &Args, command: &str) -> Result<Ran, String> {
     shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let begun = now();
     let child = shell.spawn().map_err(|error| format!("cannot start a shell: {error}"))?;
-    let (status, mut ran) = waited(child.id())?;
-    ran.wall_ns = begun.elapsed().as_nanos() as f64;
+    let (status, usage) = usage::wait(child.id())
+        .map_err(|error| format!("a command cannot be waited for: {error}"))?;
+    let wall_ns = begun.elapsed().as_nanos() as f64;
+    let (user_ns, system_ns) = (1e9 * usage.user_s, 1e9 * usage.system_s);
+    let ran = Ran { wall_ns, cpu_ns: user_ns + system_ns, user_ns, system_ns };
     match status.success() || args.ignore_failure {
         true => Ok(ran),
         false => Err(failed(command, status)),
     }
-}
-
-/// The end of a child, and what it and its own children used.
-fn waited(pid: u32) -> Result<(ExitStatus, Ran), String> {
-    let pid = libc::pid_t::try_from(pid).expect("a process number");
-    loop {
-        let mut status = 0;
-        // SAFETY: all zeros are a valid rusage, and it and the status are written by the call only.
-        let (ended, usage) = unsafe {
-            let mut usage: libc::rusage = std::mem::zeroed();
-            (libc::wait4(pid, &raw mut status, 0, &raw mut usage), usage)
-        };
-        let error = std::io::Error::last_os_error();
-        if ended == pid {
-            let (user_ns, system_ns) = (ns(usage.ru_utime), ns(usage.ru_stime));
-            let ran = Ran { wall_ns: 0.0, cpu_ns: user_ns + system_ns, user_ns, system_ns };
-            return Ok((ExitStatus::from_raw(status), ran));
-        }
-        if error.kind() != std::io::ErrorKind::Interrupted {
-            return Err(format!("a command cannot be waited for: {error}"));
-        }
-    }
-}
-
-fn ns(time: libc::timeval) -> f64 {
-    time.tv_sec as f64 * 1e9 + time.tv_usec as f64 * 1e3
 }
 
 fn failed(command: &str, status: ExitStatus) -> String {
