@@ -82,7 +82,7 @@ install: build
 	install -D -m 755 $(TARGET)/release/drom $(DESTDIR)$(PREFIX)/bin/drom
 	$(TARGET)/release/drom man $(SHARE)/man/man1
 	install -d $(PERL_LIB)/Drom
-	install -m 644 perl/lib/Drom/Bench.pm perl/lib/Drom/Clock.pm $(PERL_LIB)/Drom
+	install -m 644 perl/lib/Drom/Bench.pm perl/lib/Drom/Clock.pm perl/lib/Drom/Memory.pm $(PERL_LIB)/Drom
 	mkdir -p $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
 	$(TARGET)/release/drom completions bash >$(SHARE)/bash-completion/completions/drom
 	$(TARGET)/release/drom completions zsh >$(SHARE)/zsh/site-functions/_drom

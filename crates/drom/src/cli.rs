@@ -28,6 +28,7 @@ pub enum Verb {
     Record(Box<verbs::record::Args>),
     Compare(verbs::compare::Args),
     Profile(verbs::profile::Args),
+    Memory(verbs::memory::Args),
     Bench(verbs::bench::Args),
     Report(verbs::report::Args),
     Ab(verbs::ab::Args),

@@ -53,6 +53,7 @@ pub const EXITS: [Entry; 12] = [
             ("compare", "measured"),
             ("record", "recorded, also when Ctrl-C or TERM ended it"),
             ("profile", "profiled; of a script that was started, its own status"),
+            ("memory", "looked at; of a script that was started, its own status"),
             ("bench", "compared, also where no difference is shown"),
         ],
     },
@@ -75,6 +76,7 @@ pub const EXITS: [Entry; 12] = [
             ),
             ("record", "nothing was recorded, or it could not be written"),
             ("profile", "no such process, not allowed, no Perl, or one that is not known"),
+            ("memory", "no such process, not allowed, or one without memory"),
             (
                 "bench",
                 "could not be compared: no such file, code that does not compile or dies, a \
@@ -96,6 +98,7 @@ pub const EXITS: [Entry; 12] = [
             ("compare", "wrong flags or plan"),
             ("record", "wrong flags, or a file that is none of its kind"),
             ("profile", "wrong flags, or a file that is no profile"),
+            ("memory", "wrong flags"),
             ("bench", "wrong flags"),
         ],
     },
@@ -164,6 +167,7 @@ pub const EXITS: [Entry; 12] = [
             ),
             ("check", "stopped by Ctrl-C"),
             ("profile", "stopped by Ctrl-C, what was seen is printed"),
+            ("memory", "stopped by Ctrl-C, what was seen is printed"),
             ("bench", "stopped by Ctrl-C, what was measured so far is printed"),
             ("compare", "stopped by Ctrl-C, what was measured so far is printed"),
         ],

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Verb::Record(args) => verbs::record::run(&args).into(),
         Verb::Compare(args) => verbs::compare::run(args).into(),
         Verb::Profile(args) => verbs::profile::run(&args),
+        Verb::Memory(args) => verbs::memory::run(&args),
         Verb::Bench(args) => verbs::bench::run(&args).into(),
         Verb::Report(args) => verbs::report::run(args).into(),
         Verb::Ab(args) => verbs::ab::run(args.words),

@@ -44,7 +44,7 @@ fn the_manual_has_a_page_for_each_verb_with_all_its_flags() {
     let folder = tempfile::tempdir().expect("a folder");
     let pages = folder.path().join("share/man1");
     text(&["man", &pages.display().to_string()]);
-    let verbs = ["serve", "load", "profile", "record", "compare", "report"];
+    let verbs = ["serve", "load", "profile", "memory", "record", "compare", "report"];
     for verb in verbs.into_iter().chain(["ab", "http_load", "httperf"]) {
         let page = fs::read_to_string(pages.join(format!("drom-{verb}.1"))).expect("a page");
         assert!(page.contains(&format!(".TH drom-{verb} 1")), "{page}");

@@ -4,17 +4,22 @@
 pub mod clock;
 mod cores;
 mod counters;
+mod footprint;
 mod machine;
 pub mod machine_load;
 pub mod network;
 mod process;
 mod process_cpu;
+mod segments;
+pub mod smaps;
 mod sockets;
 pub mod thread_cpu;
 pub mod usage;
 
 pub use cores::{allowed_cores, core_count, free_cores, pin_current_thread};
 pub use counters::Counters;
+pub use footprint::{Footprint, FootprintError, add_segments};
 pub use machine::{Fact, machine_record};
-pub use process::{Memory, Process, Stat, all_processes, memory, self_cpu_s, tree};
+pub use process::{Memory, Process, Stat, all_processes, family, memory, self_cpu_s, tree};
 pub use process_cpu::{RunState, process_cpu};
+pub use segments::{Segment, Segments};

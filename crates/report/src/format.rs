@@ -41,6 +41,28 @@ pub fn number_of(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+/// `840 B`, `1.21 kB`, `45.6 MB`: thousands, as disks and networks count.
+#[must_use]
+pub fn bytes(bytes: f64) -> String {
+    match bytes {
+        _ if bytes < 999.5 => format!("{bytes:.0} B"),
+        _ if bytes < 999_500.0 => format!("{} kB", significant(bytes / 1e3)),
+        _ if bytes < 999.5e6 => format!("{} MB", significant(bytes / 1e6)),
+        _ => format!("{} GB", significant(bytes / 1e9)),
+    }
+}
+
+/// Three significant digits, as far as they are after the point.
+#[must_use]
+pub fn significant(value: f64) -> String {
+    let decimals = match value {
+        _ if value >= 99.95 => 0,
+        _ if value >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$}")
+}
+
 /// A ratio: `0.000350×`, `0.987×`, `3.21×`, `45.6×`; a small one keeps three significant digits.
 #[must_use]
 pub fn ratio(value: f64) -> String {
@@ -190,6 +212,8 @@ mod tests {
         assert_eq!(ratio(4.216), "4.22\u{d7}");
         assert_eq!(ratio(0.000_35), "0.000350\u{d7}");
         assert_eq!(ratio(0.011_72), "0.0117\u{d7}");
+        let sizes = [0.0, 999.0, 15_200.0, 15_200_000.0, 2.5e9].map(bytes);
+        assert_eq!(sizes, ["0 B", "999 B", "15.2 kB", "15.2 MB", "2.50 GB"]);
         assert_eq!(time(185.0), "3 min 5 s");
         assert_eq!(time(59.8), "1 min");
         assert_eq!(ms(0.31), "310 \u{b5}s");

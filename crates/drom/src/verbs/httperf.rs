@@ -249,6 +249,6 @@ fn burst(outcome: &Outcome) -> u64 {
 
 /// What this process has used so far.
 fn cpu() -> Cpu {
-    let Usage { user_s, system_s } = Usage::own();
+    let Usage { user_s, system_s, .. } = Usage::own();
     Cpu { user_s, system_s }
 }

@@ -10,6 +10,7 @@ pub mod http_load;
 pub mod httperf;
 pub mod load;
 pub mod man;
+pub mod memory;
 pub mod profile;
 pub mod record;
 pub mod report;

@@ -174,7 +174,7 @@ fn wait(child: &mut Child) -> Result<ExitStatus, Failure> {
 }
 
 /// As a shell has it.
-fn passed_on(status: ExitStatus) -> ExitCode {
+pub fn passed_on(status: ExitStatus) -> ExitCode {
     let code = status.code().or(status.signal().map(|signal| 128 + signal));
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }

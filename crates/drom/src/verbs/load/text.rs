@@ -5,6 +5,7 @@
 use std::{io::IsTerminal, iter};
 
 use drom_load::{Arrivals, Latency, OpenTally, Outcome, Pace, Plan, Scene, Version};
+use drom_report::format::{bytes, significant};
 
 use super::{
     checks::{Check, State},
@@ -602,25 +603,6 @@ pub fn time_us(us: f64) -> String {
     }
 }
 
-fn bytes(bytes: f64) -> String {
-    match bytes {
-        _ if bytes < 999.5 => format!("{bytes:.0} B"),
-        _ if bytes < 999_500.0 => format!("{} kB", significant(bytes / 1e3)),
-        _ if bytes < 999.5e6 => format!("{} MB", significant(bytes / 1e6)),
-        _ => format!("{} GB", significant(bytes / 1e9)),
-    }
-}
-
-/// Three significant digits, as far as they are after the point.
-fn significant(value: f64) -> String {
-    let decimals = match value {
-        _ if value >= 99.95 => 0,
-        _ if value >= 9.995 => 1,
-        _ => 2,
-    };
-    format!("{value:.decimals$}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -716,6 +698,5 @@ mod tests {
         assert_eq!(time_us(10_000_000.0), "10.0 s");
         assert_eq!(si_count(118_400.4), "118,400");
         assert_eq!(si_count(9.5), "9.50");
-        assert_eq!(bytes(15_200_000.0), "15.2 MB");
     }
 }
