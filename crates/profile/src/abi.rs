@@ -22,6 +22,7 @@ pub struct Layout {
     pub context_eval_namesv: usize,
     /// Else the extra part of a hash stands behind its array.
     pub hash_aux_in_body: bool,
+    pub hash_aux_bytes: usize,
     pub has_threads: bool,
     /// Operators stand in slots of 8 bytes before each, in slabs with a header of
     /// [`SLAB_HEADER`] bytes.
@@ -43,6 +44,7 @@ impl Layout {
             context_sub_cv: 0x48,
             context_eval_namesv: 0x40,
             hash_aux_in_body: true,
+            hash_aux_bytes: if perl.version >= 37 { 112 } else { 56 },
             has_threads: perl.has_threads,
             has_slot_offsets: true,
         };
@@ -134,6 +136,7 @@ pub const SLAB_HEADER: u64 = 40;
 /// The first slab of the chain, which is one of a sub's own.
 pub const SLAB_HEAD: u64 = 8;
 pub const OP_SLABBED: u16 = 1 << 10;
+pub const OP_PPADDR: usize = 0x10;
 pub const OP_TYPE: usize = 0x20;
 pub const OP_TYPE_MASK: u16 = 0x1ff;
 pub const COP_LINE: usize = 0x24;

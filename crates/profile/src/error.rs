@@ -22,6 +22,11 @@ pub enum Error {
     Program { file: PathBuf, reason: String },
     #[error("process {pid} runs perl {version}, whose memory is not known: {seen}")]
     Unknown { pid: i32, version: String, seen: String },
+    #[error(
+        "what the perl of process {pid} has allocated cannot be told apart: that is known of perl \
+         5.34 to 5.42 built with threads or with usemultiplicity"
+    )]
+    UnknownHeap { pid: i32 },
     #[error("the perl of process {pid} has not begun or is over: it has no interpreter")]
     NoInterpreter { pid: i32 },
 }

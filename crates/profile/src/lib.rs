@@ -7,6 +7,7 @@ mod callgrind;
 mod counts;
 mod diff;
 mod error;
+pub mod heap;
 mod lines;
 mod memory;
 mod names;

@@ -89,7 +89,7 @@ impl Names {
         let mut checks = self.checks(&look.frames);
         let mut op = [0; 2];
         let mut parts: Vec<Part<'_>> = Vec::with_capacity(checks.len() + 1);
-        parts.push(Part::new(look.op + abi::OP_TYPE as u64, &mut op));
+        parts.push(Part::new(look.op.wrapping_add(abi::OP_TYPE as u64), &mut op));
         parts.extend(
             checks.iter_mut().map(|check| Part::new(check.mark.at, &mut check.now[..check.length])),
         );
@@ -200,7 +200,7 @@ impl Names {
         }
         let marks = [
             Mark::of(cv, &body.to_le_bytes(), HEAD_MARK),
-            Mark::of(body + abi::CV_STASH as u64, &bytes[abi::CV_STASH..], MARK_BYTES),
+            Mark::of(body.wrapping_add(abi::CV_STASH as u64), &bytes[abi::CV_STASH..], MARK_BYTES),
         ];
         let code = match is_xs {
             true => 0,
@@ -220,7 +220,7 @@ pub fn cv_of(memory: &impl Memory, sv: u64) -> io::Result<Option<u64>> {
     let (flags, inner) = (u32_at(&bytes, abi::SV_FLAGS), u64_at(&bytes, abi::SV_U));
     match flags & abi::TYPE_MASK {
         abi::TYPE_CV => Ok(Some(sv)),
-        abi::TYPE_GV => memory.word(inner + abi::GP_CV as u64),
+        abi::TYPE_GV => memory.word(inner.wrapping_add(abi::GP_CV as u64)),
         _ if flags & abi::FLAG_ROK != 0 => Ok(Some(inner)),
         _ => Ok(None),
     }
@@ -247,15 +247,15 @@ fn glob_name(memory: &impl Memory, perl: &Perl, gv: u64) -> io::Result<Option<St
         return Ok(None);
     }
     let gp = u64_at(&bytes, abi::SV_U);
-    let effective = memory.word(gp + abi::GP_EGV as u64)?.filter(|egv| *egv != 0);
+    let effective = memory.word(gp.wrapping_add(abi::GP_EGV as u64))?.filter(|egv| *egv != 0);
     let Some((body, flags)) = head(memory, effective.unwrap_or(gv))? else { return Ok(None) };
     if flags & abi::TYPE_MASK != abi::TYPE_GV {
         return Ok(None);
     }
     let (mut name, mut stash) = ([0; 8], [0; 8]);
     let mut parts = [
-        Part::new(body + abi::GV_NAMEHEK as u64, &mut name),
-        Part::new(body + abi::GV_STASH as u64, &mut stash),
+        Part::new(body.wrapping_add(abi::GV_NAMEHEK as u64), &mut name),
+        Part::new(body.wrapping_add(abi::GV_STASH as u64), &mut stash),
     ];
     memory.read(&mut parts)?;
     let name = hek(memory, u64_at(&name, 0))?.unwrap_or_default();
@@ -274,9 +274,9 @@ pub fn stash_name(memory: &impl Memory, perl: &Perl, stash: u64) -> io::Result<O
     }
     let body = u64_at(&bytes, abi::SV_ANY);
     let aux = match perl.layout.hash_aux_in_body {
-        true => body + abi::HV_AUX as u64,
+        true => body.wrapping_add(abi::HV_AUX as u64),
         false => {
-            let max = memory.word(body + abi::HV_MAX as u64)?.unwrap_or(0);
+            let max = memory.word(body.wrapping_add(abi::HV_MAX as u64))?.unwrap_or(0);
             u64_at(&bytes, abi::SV_U).wrapping_add(max.wrapping_add(1).wrapping_mul(8))
         }
     };
@@ -288,19 +288,20 @@ pub fn stash_name(memory: &impl Memory, perl: &Perl, stash: u64) -> io::Result<O
     let at = match u32_at(&bytes, abi::AUX_NAME_COUNT) as i32 {
         0 => Some(name),
         1.. => memory.word(name)?,
-        _ => memory.word(name + 8)?,
+        _ => memory.word(name.wrapping_add(8))?,
     };
     at.map_or(Ok(None), |at| hek(memory, at))
 }
 
-fn hek(memory: &impl Memory, at: u64) -> io::Result<Option<String>> {
+/// The text of a key or a name.
+pub fn hek(memory: &impl Memory, at: u64) -> io::Result<Option<String>> {
     let mut bytes = [0; abi::HEK_KEY];
     if at == 0 || !memory.bytes(at, &mut bytes)? {
         return Ok(None);
     }
     let length = u32_at(&bytes, abi::HEK_LENGTH) as usize;
     let mut key = vec![0; length.min(NAME_MAX)];
-    let is_read = memory.bytes(at + abi::HEK_KEY as u64, &mut key)?;
+    let is_read = memory.bytes(at.wrapping_add(abi::HEK_KEY as u64), &mut key)?;
     Ok(is_read.then(|| String::from_utf8_lossy(&key).into_owned()))
 }
 
@@ -314,7 +315,8 @@ fn read_place(memory: &impl Memory, perl: &Perl, cop: u64) -> io::Result<Option<
         true => perl::text(memory, file, FILE_MAX)?,
         false => glob_file(memory, file)?,
     };
-    let mark = Mark::of(cop + abi::COP_LINE as u64, &bytes[abi::COP_LINE..], PLACE_MARK);
+    let mark =
+        Mark::of(cop.wrapping_add(abi::COP_LINE as u64), &bytes[abi::COP_LINE..], PLACE_MARK);
     let what = Place { file: file.into(), line, code: code_of(memory, perl, cop)? };
     Ok(Some(Known { what, marks: [mark, Mark::default()] }))
 }
@@ -337,7 +339,7 @@ fn code_of(memory: &impl Memory, perl: &Perl, op: u64) -> io::Result<u64> {
 /// The glob of a file is called `_<file`.
 fn glob_file(memory: &impl Memory, gv: u64) -> io::Result<String> {
     let Some((body, _)) = head(memory, gv)? else { return Ok(String::new()) };
-    let name = memory.word(body + abi::GV_NAMEHEK as u64)?.unwrap_or(0);
+    let name = memory.word(body.wrapping_add(abi::GV_NAMEHEK as u64))?.unwrap_or(0);
     let name = hek(memory, name)?.unwrap_or_default();
     Ok(name.strip_prefix("_<").unwrap_or(&name).to_owned())
 }

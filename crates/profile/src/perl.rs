@@ -1,6 +1,6 @@
 //! A perl in another process: which one it is, where its interpreter is, and what its numbers mean.
 
-use std::io;
+use std::{io, ops::Range};
 
 use crate::{
     abi::{Fingerprint, Layout},
@@ -23,6 +23,10 @@ pub struct Perl {
     pub layout: Layout,
     pub place: Place,
     pub ops: Ops,
+    /// `sizeof(struct interpreter)`, which perl exports.
+    pub interpreter_bytes: u64,
+    /// Where its functions are.
+    pub code: Range<u64>,
 }
 
 /// Numbers of the operators that mean something here, and everybody's name.
@@ -30,6 +34,10 @@ pub struct Perl {
 pub struct Ops {
     pub names: Vec<String>,
     pub entersub: u16,
+    /// Of a place where one was.
+    pub freed: u16,
+    /// What each takes at most, where nothing else is known of it.
+    pub bytes: Vec<u32>,
 }
 
 impl Perl {
@@ -52,7 +60,9 @@ impl Perl {
         let place = place(&memory, &symbols).map_err(denied)?;
         let place = place.ok_or(Error::NoInterpreter { pid })?;
         let ops = ops(&memory, &symbols).map_err(denied)?;
-        Ok(Self { layout, place, ops })
+        let interpreter_bytes = interpreter_bytes(&memory, &symbols).map_err(denied)?;
+        let code = symbols.code.clone();
+        Ok(Self { layout, place, ops, interpreter_bytes, code })
     }
 }
 
@@ -111,6 +121,12 @@ fn place(memory: &impl Memory, symbols: &Symbols) -> io::Result<Option<Place>> {
     Ok(globals.map(|(curcop, curstackinfo)| Place::Globals { curcop, curstackinfo }))
 }
 
+fn interpreter_bytes(memory: &impl Memory, symbols: &Symbols) -> io::Result<u64> {
+    let mut bytes = [0; 2];
+    memory.bytes(symbols.address("PL_interp_size").unwrap_or(0), &mut bytes)?;
+    Ok(u16_at(&bytes, 0).into())
+}
+
 /// Longer names of operators there are none.
 const OP_NAME_MAX: usize = 32;
 
@@ -125,9 +141,30 @@ fn ops(memory: &impl Memory, symbols: &Symbols) -> io::Result<Ops> {
     let mut parts: Vec<Part<'_>> = parts.map(|(text, at)| Part::new(at, text)).collect();
     memory.read(&mut parts)?;
     let names: Vec<String> = texts.iter().map(|text| until_nul(text)).collect();
-    let entersub = names.iter().position(|name| name == "entersub");
-    let entersub = entersub.map_or(u16::MAX, |at| at as u16);
-    Ok(Ops { entersub, names })
+    let number = |wanted: &str| {
+        names.iter().position(|name| name == wanted).map_or(u16::MAX, |at| at as u16)
+    };
+    let (entersub, freed) = (number("entersub"), number("freed"));
+    let bytes = op_bytes(memory, symbols)?;
+    Ok(Ops { entersub, freed, bytes, names })
+}
+
+/// By the kind of structure that perl's table tells of each.
+fn op_bytes(memory: &impl Memory, symbols: &Symbols) -> io::Result<Vec<u32>> {
+    const KIND: u32 = 8;
+    let table = symbols.address("PL_opargs").zip(symbols.size("PL_opargs"));
+    let Some((at, size)) = table else { return Ok(Vec::new()) };
+    let mut words = vec![0; size as usize & !3];
+    memory.bytes(at, &mut words)?;
+    let bytes = |word: &[u8]| match u32_at(word, 0) >> KIND & 15 {
+        0 => 40,
+        2..=4 | 14 | 15 => 56,
+        5 => 96,
+        9 => 80,
+        10 => 88,
+        _ => 48,
+    };
+    Ok(words.chunks_exact(4).map(bytes).collect())
 }
 
 /// A C string, as far as it can be read.

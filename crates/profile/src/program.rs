@@ -4,22 +4,25 @@
 use std::{
     collections::HashMap,
     fs, io,
+    ops::Range,
     path::{Path, PathBuf},
 };
 
-use object::{Object, ObjectSegment, ObjectSymbol};
+use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags};
 
 use crate::error::Error;
 
 /// A symbol of it tells that a file holds perl.
 const MARK: &str = "PL_op_name";
-const WANTED: [&str; 8] = [
+const WANTED: [&str; 10] = [
     MARK,
     "PL_revision",
     "PL_version",
     "PL_subversion",
     "PL_bincompat_options",
     "PL_curinterp",
+    "PL_interp_size",
+    "PL_opargs",
     "PL_curcop",
     "PL_curstackinfo",
 ];
@@ -28,6 +31,8 @@ const WANTED: [&str; 8] = [
 #[derive(Clone, Debug, Default)]
 pub struct Symbols {
     pub file: PathBuf,
+    /// Where its functions are, and all else of it that can be run.
+    pub code: Range<u64>,
     found: HashMap<&'static str, (u64, u64)>,
 }
 
@@ -49,7 +54,8 @@ impl Symbols {
             };
             let found = symbols(&bytes, mapped.start, &mapped.file)?;
             if found.contains_key(MARK) {
-                return Ok(Self { file: mapped.file, found });
+                let code = executable(&bytes, mapped.start);
+                return Ok(Self { file: mapped.file, code, found });
             }
         }
         Err(Error::NoPerl { pid })
@@ -104,12 +110,29 @@ fn symbols(
     let wrong =
         |error: object::Error| Error::Program { file: file.to_owned(), reason: error.to_string() };
     let elf = object::File::parse(bytes).map_err(wrong)?;
-    let lowest = elf.segments().map(|segment| segment.address()).min().unwrap_or(0);
-    let moved = start.wrapping_sub(lowest & !0xfff);
+    let moved = moved(&elf, start);
     let symbols = elf.dynamic_symbols().filter(ObjectSymbol::is_definition);
     let wanted = symbols.filter_map(|symbol| {
         let name = WANTED.into_iter().find(|name| symbol.name() == Ok(name))?;
         Some((name, (symbol.address().wrapping_add(moved), symbol.size())))
     });
     Ok(wanted.collect())
+}
+
+/// How far from its addresses in the file it lies.
+fn moved(elf: &object::File<'_>, start: u64) -> u64 {
+    let lowest = elf.segments().map(|segment| segment.address()).min().unwrap_or(0);
+    start.wrapping_sub(lowest & !0xfff)
+}
+
+fn executable(bytes: &[u8], start: u64) -> Range<u64> {
+    const MAY_RUN: u32 = 1;
+    let Ok(elf) = object::File::parse(bytes) else { return 0..0 };
+    let is_code = |flags| matches!(flags, SegmentFlags::Elf { p_flags } if p_flags & MAY_RUN != 0);
+    let code = elf.segments().find(|segment| is_code(segment.flags()));
+    let moved = moved(&elf, start);
+    code.map_or(0..0, |code| {
+        let at = code.address().wrapping_add(moved);
+        at..at.wrapping_add(code.size())
+    })
 }

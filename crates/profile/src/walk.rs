@@ -147,8 +147,8 @@ impl Walker {
 
     /// The next look will find this stack again.
     fn expect(&mut self, at: u64, stack: &Stack) {
-        let [top, max] =
-            [stack.top, stack.max].map(|index| usize::try_from(index + 1).unwrap_or(0));
+        let [top, max] = [stack.top, stack.max]
+            .map(|index| usize::try_from(index.saturating_add(1)).unwrap_or(0));
         // A stack that was deep is so again: what is read for nothing costs less than another call.
         let before = if self.guess.at == at { self.guess.count } else { 0 };
         let count = (top + GUESS_MORE).max(before - before / FORGET_PART);
@@ -179,7 +179,7 @@ impl Walker {
             }
         }
         if has_guess {
-            parts.push(Part::new(guess.at + abi::SI_CXIX as u64, &mut top_again));
+            parts.push(Part::new(guess.at.wrapping_add(abi::SI_CXIX as u64), &mut top_again));
         }
         memory.read(&mut parts)?;
         let is_read = has_guess && parts.iter().all(|part| part.is_read);
@@ -195,7 +195,7 @@ impl Walker {
         };
         let stack = stack_of(layout, &si);
         let is_there = is_read && first == guess.at && stack.contexts == guess.contexts;
-        let count = usize::try_from(stack.top + 1).unwrap_or(0);
+        let count = usize::try_from(stack.top.saturating_add(1)).unwrap_or(0);
         if !is_there || count > guess.count {
             return Ok(Begin { cop, first, place, guessed: None });
         }
@@ -228,7 +228,7 @@ impl Walker {
         stack: &Stack,
         (at, place): (u64, u64),
     ) -> io::Result<Option<(Option<Stack>, bool)>> {
-        let count = usize::try_from(stack.top + 1).unwrap_or(0);
+        let count = usize::try_from(stack.top.saturating_add(1)).unwrap_or(0);
         if count > CONTEXTS_MAX {
             return Ok(None);
         }
@@ -236,7 +236,7 @@ impl Walker {
         let (mut below, mut again, mut first) = ([0; abi::SI_BYTES], [0; 4], [0; 8]);
         let mut parts = [
             Part::new(stack.contexts, &mut self.contexts),
-            Part::new(at + abi::SI_CXIX as u64, &mut again),
+            Part::new(at.wrapping_add(abi::SI_CXIX as u64), &mut again),
             Part::new(place, &mut first),
             Part::new(stack.prev, &mut below),
         ];

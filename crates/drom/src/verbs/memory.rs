@@ -1,7 +1,11 @@
-//! `drom memory`: what memory processes take, whose it is, and how it grows. Looked at from outside;
-//! what is inside perl's heap is another question.
+//! `drom memory`: what memory processes take, whose it is, and how it grows; what is inside a perl
+//! (`heap.rs`). Looked at from outside.
 
 mod growth;
+mod heap;
+mod heap_json;
+mod heap_text;
+mod held;
 mod json;
 mod look;
 mod table;
@@ -41,14 +45,32 @@ use watch::{End, Watch};
 /// started here keeps its input, output and exit status.
 #[derive(clap::Args)]
 #[command(after_help = exit::help("memory", EXAMPLES))]
+#[command(group(clap::ArgGroup::new("inside").args(["heap", "module"]).multiple(true)))]
 pub struct Args {
     /// A Perl script and its arguments; the perl is the one in PATH
-    #[arg(value_name = "SCRIPT", required_unless_present = "pid", conflicts_with = "pid")]
+    #[arg(value_name = "SCRIPT", required_unless_present_any = ["pid", "module"])]
+    #[arg(conflicts_with_all = ["pid", "module"])]
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     script: Vec<String>,
     /// A process that runs already
     #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pid: Option<i32>,
+    /// What is inside the perl: packages, subs, variables, lost values; of a script at its end
+    #[arg(long, conflicts_with_all = ["tree", "segments", "libraries", "interval"])]
+    heap: bool,
+    /// The same of a perl that has loaded this module and nothing else
+    #[arg(short = 'M', long, value_name = "NAME", conflicts_with_all = ["pid", "duration", "tree"])]
+    #[arg(conflicts_with_all = ["segments", "libraries", "interval"])]
+    module: Option<String>,
+    /// Only this package (with --heap or --module)
+    #[arg(long, value_name = "NAME", requires = "inside")]
+    package: Option<String>,
+    /// This sub, by line and operator (with --heap or --module)
+    #[arg(long, value_name = "NAME", requires = "inside", conflicts_with = "package")]
+    sub: Option<String>,
+    /// Rows of each table (with --heap or --module)
+    #[arg(short = 'O', long, default_value = "12", value_name = "N")]
+    rows: usize,
     /// All that descend from it, too: a line each, and their sum
     #[arg(short, long)]
     tree: bool,
@@ -79,6 +101,10 @@ Examples:
   drom memory --pid 4711 --tree                   a server and its workers, what they share
   drom memory --pid 4711 --tree --segments        what it is for
   drom memory --pid 4711 -d 1min --interval 1s    whether it grows
+  drom memory --pid 4711 --heap                   what is inside a perl: packages, subs, variables
+  drom memory --pid 4711 --heap -d 1min           which variables came to hold more
+  drom memory --pid 4711 --heap --sub Shop::add   a sub by line and operator
+  drom memory --module CGI                        what a module costs
   drom memory script.pl --its --arguments         the most that a script takes";
 
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -102,6 +128,7 @@ pub struct Told {
 
 pub fn run(args: &Args) -> ExitCode {
     let done = match args.pid {
+        _ if args.heap || args.module.is_some() => heap::run(args),
         Some(pid) => attached(args, pid).map(ExitCode::from),
         None => started(args),
     };
@@ -201,13 +228,18 @@ fn told(args: &Args, name: String) -> Told {
 
 fn write(args: &Args, told: &Told) -> Result<(), String> {
     let wants = text::Wants { segments: args.segments, libraries: args.libraries };
+    write_report(args, |width| match args.json {
+        true => json::render(told, wants),
+        false => text::render(told, wants, width),
+    })
+}
+
+/// Where it was asked for; `render` is told how wide that is.
+fn write_report(args: &Args, render: impl Fn(Option<usize>) -> String) -> Result<(), String> {
     let file = args.output.as_deref().filter(|path| path.as_os_str() != "-");
-    let is_aside = told.is_script && args.output.is_none();
-    let report = if args.json {
-        json::render(told, wants)
-    } else {
-        text::render(told, wants, if file.is_some() { None } else { table::width(is_aside) })
-    };
+    // A script has standard output for itself.
+    let is_aside = !args.script.is_empty() && args.output.is_none();
+    let report = render(if file.is_some() { None } else { table::width(is_aside) });
     match file {
         Some(path) => fs::write(path, &report).map_err(|error| cannot_write(path, &error)),
         None if is_aside => {

@@ -1,0 +1,156 @@
+//! `drom memory --heap`: what is inside a perl.
+
+use std::{
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::Duration,
+};
+
+use drom_observe::clock;
+use drom_profile::heap::{Books, Grown, Heap, Inventory, Line, Ops, Value, grown};
+
+use super::{
+    Args, heap_json, heap_text,
+    held::{Held, What},
+    write_report,
+};
+use crate::{
+    exit::Exit,
+    say,
+    verbs::{load::watch_interrupts, profile::passed_on},
+};
+
+/// So often it is looked whether somebody asked for an end.
+const NAP: Duration = Duration::from_millis(50);
+
+/// What there is to tell.
+pub struct Told<'a> {
+    pub name: &'a str,
+    pub rows: usize,
+    pub package: Option<&'a str>,
+    pub books: &'a Books,
+    pub pause_s: Option<f64>,
+    pub inventory: &'a Inventory,
+    pub values: Vec<Value>,
+    /// The sub that was asked for: its place in the inventory, lines and operators.
+    pub sub: Option<(usize, Vec<Line>, Vec<Ops>)>,
+    /// Since the first of two looks, so many seconds ago.
+    pub grown: Option<(f64, Vec<Grown>)>,
+}
+
+pub fn run(args: &Args) -> Result<ExitCode, String> {
+    match (args.pid, &args.module) {
+        (Some(pid), _) => {
+            let stop = watch_interrupts();
+            let first = args.duration.map(|length| (length, look(pid)));
+            let first = match first {
+                Some((length, heap)) => {
+                    let (inventory, began_ns) = (heap?.inventory(), clock::monotonic_ns());
+                    rest(length, stop);
+                    Some((inventory, began_ns))
+                }
+                None => None,
+            };
+            tell(args, &format!("process {pid}"), &look(pid)?, first)?;
+            let is_stopped = stop.load(Relaxed);
+            Ok(if is_stopped { Exit::Interrupted } else { Exit::Done }.into())
+        }
+        (None, Some(module)) => module_alone(args, module),
+        (None, None) => script(args),
+    }
+}
+
+fn look(pid: i32) -> Result<Heap, String> {
+    Heap::of(pid).map_err(|error| error.to_string())
+}
+
+fn rest(length: Duration, stop: &AtomicBool) {
+    let end_ns = clock::monotonic_ns().saturating_add(length.as_nanos() as u64);
+    loop {
+        let left = Duration::from_nanos(end_ns.saturating_sub(clock::monotonic_ns()));
+        if left.is_zero() || stop.load(Relaxed) {
+            return;
+        }
+        clock::sleep(left.min(NAP));
+    }
+}
+
+fn module_alone(args: &Args, module: &str) -> Result<ExitCode, String> {
+    let stop = watch_interrupts();
+    let mut held = Held::start(&What::Module(module))?;
+    let heap = if held.at_end(stop) { Some(look(held.pid())) } else { None };
+    let status = held.end()?;
+    let Some(heap) = heap.filter(|_| status.success()) else {
+        return Err(format!("{module} cannot be loaded; perl has said why"));
+    };
+    tell(args, &format!("perl with {module}"), &heap?, None)?;
+    Ok(Exit::Done.into())
+}
+
+/// Whatever becomes of the look, the script has its end.
+fn script(args: &Args) -> Result<ExitCode, String> {
+    let stop = watch_interrupts();
+    let mut held = Held::start(&What::Script(&args.script))?;
+    let heap = if held.at_end(stop) { Some(look(held.pid())) } else { None };
+    let status = held.end()?;
+    match heap {
+        Some(Ok(heap)) => tell(args, &args.script.join(" "), &heap, None)?,
+        Some(Err(why)) => say::line(format!("drom memory: {why}")),
+        None => say::line(
+            "drom memory: its memory was not looked at: the script ended by exec, _exit or a \
+             signal, or did not begin",
+        ),
+    }
+    Ok(passed_on(status))
+}
+
+fn tell(
+    args: &Args,
+    name: &str,
+    heap: &Heap,
+    first: Option<(Inventory, u64)>,
+) -> Result<(), String> {
+    let inventory = heap.inventory();
+    let sub = args.sub.as_deref().map(|wanted| sub(heap, &inventory, wanted)).transpose()?;
+    let package = args.package.as_deref();
+    if let Some(package) = package.filter(|one| !inventory.packages.iter().any(|p| p.name == *one))
+    {
+        return Err(format!("there is no package {package} in {name}"));
+    }
+    let since = |(before, began_ns): (Inventory, u64)| {
+        let passed_s = (clock::monotonic_ns() - began_ns) as f64 / 1e9;
+        (passed_s, grown(&before, &inventory))
+    };
+    let told = Told {
+        name,
+        rows: args.rows,
+        package,
+        books: heap.books(),
+        pause_s: heap.pause().map(|pause| pause.as_secs_f64()),
+        values: heap.largest(args.rows),
+        sub,
+        grown: first.map(since),
+        inventory: &inventory,
+    };
+    write_report(args, |width| match args.json {
+        true => heap_json::render(&told),
+        false => heap_text::render(&told, width),
+    })
+}
+
+fn sub(
+    heap: &Heap,
+    inventory: &Inventory,
+    wanted: &str,
+) -> Result<(usize, Vec<Line>, Vec<Ops>), String> {
+    let place = inventory.subs.iter().position(|sub| *sub.name == *wanted);
+    let Some(place) = place else {
+        let names = inventory.subs.iter().map(|sub| &*sub.name);
+        let near = names.map(|name| (strsim::damerau_levenshtein(name, wanted), name)).min();
+        let near = near.filter(|(far, _)| *far <= 3);
+        let hint = near.map_or(String::new(), |(_, name)| format!("; there is {name}"));
+        return Err(format!("there is no sub {wanted}{hint}"));
+    };
+    let (lines, ops) = heap.lines(inventory.subs[place].node);
+    Ok((place, lines, ops))
+}

@@ -1,0 +1,252 @@
+//! What a process had in its memory at one moment: a [`Snapshot`] copies the pages that it can
+//! write to while the process stands still. What they mean is other files' business.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::FileExt,
+    time::Duration,
+};
+
+use drom_observe::clock;
+
+use super::stop::Stopped;
+use crate::{
+    error::Error,
+    memory::{Memory, Part, Remote},
+    perl::gone,
+};
+
+const PAGE: u64 = 4_096;
+const CALL_BYTES: usize = 1 << 30;
+
+/// Pages one after the other.
+#[derive(Clone, Debug)]
+pub struct Region {
+    pub start: u64,
+    pub bytes: Vec<u8>,
+    /// A file, `[heap]`, `[stack]`, or nothing.
+    pub name: String,
+}
+
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// By address.
+    regions: Vec<Region>,
+    /// Of threads: below them in their regions is nothing of any more.
+    pub stack_tops: Vec<u64>,
+    /// How long the process stood still; `None` where it could not be stopped.
+    pub pause: Option<Duration>,
+}
+
+impl Snapshot {
+    /// # Errors
+    /// That it is gone, or not ours to read.
+    pub fn take(pid: i32) -> Result<Self, Error> {
+        let mut ready: Vec<Region> = regions(pid)?.collect();
+        ready.iter_mut().for_each(Region::touch);
+        let began = clock::monotonic_ns();
+        let stopped = Stopped::of(pid);
+        let mut taken: Vec<Region> = regions(pid)?.map(|new| new.or_ready(&mut ready)).collect();
+        let copied = copy(pid, &mut taken).map_err(|source| gone(pid, source));
+        let is_still = stopped.is_ok();
+        let stack_tops = stopped.as_ref().map_or_else(|_| Vec::new(), Stopped::stack_tops);
+        drop(stopped);
+        let pause = is_still.then(|| Duration::from_nanos(clock::monotonic_ns() - began));
+        copied?;
+        Ok(Self { regions: taken, stack_tops, pause })
+    }
+
+    #[cfg(test)]
+    pub fn of(mut regions: Vec<Region>) -> Self {
+        regions.sort_by_key(|region| region.start);
+        Self { regions, ..Self::default() }
+    }
+
+    /// The same with other bytes.
+    #[cfg(test)]
+    pub fn changed(&self, change: impl FnOnce(&mut [Region])) -> Self {
+        let mut regions = self.regions.clone();
+        change(&mut regions);
+        Self { regions, ..Self::default() }
+    }
+
+    #[must_use]
+    pub fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
+    /// The region that has this address.
+    #[must_use]
+    pub fn region(&self, at: u64) -> Option<(usize, &Region)> {
+        let number = self.regions.partition_point(|region| region.start <= at).checked_sub(1)?;
+        let region = &self.regions[number];
+        (at < region.end()).then_some((number, region))
+    }
+
+    #[must_use]
+    pub fn bytes(&self, at: u64, length: usize) -> Option<&[u8]> {
+        let (_, region) = self.region(at)?;
+        let from = (at - region.start) as usize;
+        region.bytes.get(from..from.checked_add(length)?)
+    }
+
+    #[must_use]
+    pub fn word(&self, at: u64) -> Option<u64> {
+        self.bytes(at, 8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight")))
+    }
+
+    #[must_use]
+    pub fn half(&self, at: u64) -> Option<u32> {
+        self.bytes(at, 4).map(|bytes| u32::from_le_bytes(bytes.try_into().expect("four")))
+    }
+
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.regions.iter().map(|region| region.bytes.len() as u64).sum()
+    }
+}
+
+/// The addresses of the process, in what was copied of it.
+impl Memory for Snapshot {
+    fn read(&self, parts: &mut [Part<'_>]) -> io::Result<()> {
+        for part in parts {
+            if let Some(bytes) = self.bytes(part.at, part.into.len()) {
+                part.into.copy_from_slice(bytes);
+                part.is_read = true;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Region {
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    /// The kernel gives memory when it is written to: not while somebody waits.
+    fn touch(&mut self) {
+        self.bytes
+            .iter_mut()
+            .step_by(PAGE as usize)
+            .for_each(|byte| *byte = std::hint::black_box(0));
+    }
+
+    /// With the memory that was made ready for it.
+    fn or_ready(mut self, ready: &mut [Self]) -> Self {
+        let same = |old: &&mut Self| old.start == self.start && !old.bytes.is_empty();
+        if let Some(old) = ready.iter_mut().find(same) {
+            let length = self.bytes.len();
+            self.bytes = std::mem::take(&mut old.bytes);
+            self.bytes.resize(length, 0);
+        }
+        self
+    }
+}
+
+/// What the process can write to and shares with nobody.
+fn regions(pid: i32) -> Result<impl Iterator<Item = Region>, Error> {
+    let maps =
+        fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => Error::NoProcess { pid },
+            _ => Error::NotAllowed { pid, source },
+        })?;
+    let regions: Vec<Region> = maps.lines().filter_map(region).collect();
+    Ok(regions.into_iter())
+}
+
+/// `7f00-7f01 rw-p 00000000 fe:00 12  /usr/bin/perl`
+fn region(line: &str) -> Option<Region> {
+    let mut words = line.splitn(6, ' ');
+    let (range, rights) = (words.next()?, words.next()?);
+    let name = words.nth(3).unwrap_or_default().trim().to_owned();
+    let (start, end) = range.split_once('-')?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (start, end) = (number(start)?, number(end)?);
+    let is_ours = rights == "rw-p" && !name.starts_with("[v");
+    is_ours.then(|| Region { start, bytes: vec![0; (end - start) as usize], name })
+}
+
+/// Only pages that are there: to read others would make them.
+fn copy(pid: i32, regions: &mut [Region]) -> io::Result<()> {
+    let present = File::open(format!("/proc/{pid}/pagemap")).ok();
+    let mut parts = Vec::new();
+    for region in regions {
+        let mut at = region.start;
+        let mut rest = &mut region.bytes[..];
+        for (pages, is_there) in runs(present.as_ref(), region.start, rest.len() as u64 / PAGE) {
+            let (run, behind) = rest.split_at_mut((pages * PAGE) as usize);
+            if is_there {
+                let places = (at..).step_by(CALL_BYTES);
+                let pieces = places.zip(run.chunks_mut(CALL_BYTES));
+                parts.extend(pieces.map(|(at, piece)| Part::new(at, piece)));
+            }
+            at += pages * PAGE;
+            rest = behind;
+        }
+    }
+    // The kernel copies no more than 2 GiB in one call.
+    let mut from = 0;
+    while from < parts.len() {
+        let mut bytes = 0;
+        let mut fits = |part: &Part<'_>| {
+            bytes += part.into.len();
+            bytes <= CALL_BYTES
+        };
+        let count = parts[from..].iter().take_while(|part| fits(part)).count().max(1);
+        Remote { pid }.read(&mut parts[from..from + count])?;
+        from += count;
+    }
+    Ok(())
+}
+
+/// Pages one after the other, and whether they are there (in memory, or swapped out).
+fn runs(pagemap: Option<&File>, start: u64, pages: u64) -> Vec<(u64, bool)> {
+    const IS_THERE: u64 = 0b11 << 62;
+    let mut entries = vec![0; pages as usize * 8];
+    let read = pagemap.map(|file| file.read_exact_at(&mut entries, start / PAGE * 8));
+    if !matches!(read, Some(Ok(()))) {
+        return vec![(pages, true)];
+    }
+    let there = entries.chunks_exact(8).map(|entry| crate::perl::u64_at(entry, 0) & IS_THERE != 0);
+    let mut runs: Vec<(u64, bool)> = Vec::new();
+    for is_there in there {
+        match runs.last_mut() {
+            Some((count, same)) if *same == is_there => *count += 1,
+            _ => runs.push((1, is_there)),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_maps_are_read() {
+        let found = region("7f00-9f00 rw-p 00000000 fe:00 12                     /usr/bin/a b");
+        let found = found.expect("a region");
+        assert_eq!((found.start, found.bytes.len()), (0x7f00, 0x2000));
+        assert_eq!(found.name, "/usr/bin/a b");
+        assert!(region("7f00-9f00 r--p 00000000 fe:00 12   /usr/bin/perl").is_none());
+        assert!(region("7f00-9f00 rw-p 00000000 00:00 0    [vvar]").is_none());
+        assert!(region("nonsense").is_none());
+    }
+
+    #[test]
+    fn addresses_are_found_and_others_are_not() {
+        let bytes = (0..32).collect();
+        let snapshot = Snapshot::of(vec![Region { start: 0x1000, bytes, name: String::new() }]);
+        assert_eq!(snapshot.half(0x1004), Some(0x0706_0504));
+        assert_eq!(
+            snapshot.word(0x1018).map(u64::to_le_bytes),
+            Some([24, 25, 26, 27, 28, 29, 30, 31])
+        );
+        assert_eq!(snapshot.word(0x1019), None);
+        assert_eq!((snapshot.word(0xfff), snapshot.word(0x2000)), (None, None));
+        assert_eq!(snapshot.bytes(0x1000, usize::MAX), None);
+    }
+}
