@@ -26,7 +26,7 @@ pub struct Footprint {
 pub enum FootprintError {
     #[error("there is no process {pid}")]
     NoProcess { pid: i32 },
-    #[error("process {pid} has ended: it waits for its parent, and has no memory any more")]
+    #[error("process {pid} has ended: it has no memory any more")]
     Ended { pid: i32 },
     #[error("{pid} is a thread of the kernel: it has no memory of its own")]
     Kernel { pid: i32 },
@@ -105,8 +105,8 @@ fn read(pid: i32, file: &'static str) -> Result<String, FootprintError> {
 fn no_memory(pid: i32) -> FootprintError {
     match Stat::of(pid) {
         None => FootprintError::NoProcess { pid },
-        Some(stat) if matches!(stat.state, 'Z' | 'X') => FootprintError::Ended { pid },
-        Some(_) => FootprintError::Kernel { pid },
+        Some(stat) if stat.is_kernel => FootprintError::Kernel { pid },
+        Some(_) => FootprintError::Ended { pid },
     }
 }
 

@@ -17,11 +17,16 @@ pub struct Stat {
     pub state: char,
     pub parent: i32,
     pub session: i32,
+    /// A thread of the kernel, which never has memory of its own.
+    pub is_kernel: bool,
     /// User and system time of this process, in clock ticks.
     pub own_ticks: u64,
     /// The same of its dead, waited-for children and theirs.
     pub reaped_ticks: u64,
 }
+
+/// A bit of the flags in `stat`.
+const PF_KTHREAD: u64 = 0x0020_0000;
 
 /// One process of a tree and the CPU time it and its dead children used so far.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +68,7 @@ impl Stat {
             state: field.first()?.chars().next()?,
             parent: field.get(1)?.parse().ok()?,
             session: field.get(3)?.parse().ok()?,
+            is_kernel: field.get(6)?.parse::<u64>().ok()? & PF_KTHREAD != 0,
             own_ticks: ticks(11)? + ticks(12)?,
             reaped_ticks: ticks(13)? + ticks(14)?,
         })

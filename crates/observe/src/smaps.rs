@@ -1,5 +1,5 @@
-//! The text of `/proc/PID/smaps` and `smaps_rollup`: what of each mapping is in memory, and whose it
-//! is. [`Pages`] are its figures, in bytes. Pure: who reads the files is `footprint.rs`.
+//! The text of `/proc/PID/smaps` and `smaps_rollup`: what of each mapping is in memory, and whose
+//! it is. [`Pages`] are its figures, in bytes. Pure: who reads the files is `footprint.rs`.
 
 /// Of a mapping, or of several together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -197,8 +197,8 @@ fn watched(args: &Args, child: &Child, stop: &AtomicBool) -> (Growth, Option<(Ex
     (growth, ended)
 }
 
-/// By a fork that copies: of a child that borrows this process's memory until it is another program,
-/// the kernel would count that memory as the child's.
+/// By a fork that copies: of a child that borrows this process's memory until it is another
+/// program, the kernel would count that memory as the child's.
 fn spawn(script: &[String]) -> Result<Child, String> {
     let mut perl = Command::new("perl");
     perl.args(script);

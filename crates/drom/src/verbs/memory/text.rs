@@ -20,8 +20,8 @@ pub struct Wants {
     pub libraries: bool,
 }
 
-const SHARES: &str = "PSS adds up: a page that several have is divided among them. It is whole in the \
-                      RSS and SHARED of each, so that their sums count it several times.";
+const SHARES: &str = "PSS adds up: a page that several have is divided among them. It is whole in \
+                      the RSS and SHARED of each, so that their sums count it several times.";
 
 const COUNTED_ROUGHLY: u64 = 1 << 19;
 
