@@ -261,7 +261,10 @@ fn another_users_process_is_refused_in_words() {
     let target = Target::ready("$| = 1; print qq(ready\\n); sleep 60");
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("drom");
-    fs::copy(env!("CARGO_BIN_EXE_drom"), &path).expect("copied");
+    // By another process: a file that this one has open for writing, and so perhaps a child that
+    // another test starts meanwhile, cannot be run.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_drom")).arg(&path).status();
+    assert!(copied.expect("cp").success());
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(folder.path(), open).expect("ours");
     let mut command = Command::new(path);

@@ -24,6 +24,8 @@ pub struct Mapping {
     pub start: u64,
     pub end: u64,
     pub is_executable: bool,
+    /// Where in the file it begins.
+    pub offset: u64,
     /// As the kernel writes it: a file, `[heap]`, nothing.
     pub name: String,
     pub pages: Pages,
@@ -85,7 +87,8 @@ pub fn rollup(text: &str) -> Option<Pages> {
     text.lines().any(|line| line.starts_with("Rss:")).then_some(pages)
 }
 
-/// Of `smaps`: every mapping. What is no line of it is passed over.
+/// Of `smaps`, or of `maps`, which has no figures: every mapping. What is no line of
+/// it is passed over.
 #[must_use]
 pub fn mappings(text: &str) -> Vec<Mapping> {
     let mut found: Vec<Mapping> = Vec::new();
@@ -110,11 +113,13 @@ fn head(line: &str) -> Option<Mapping> {
     // Permissions, offset, device, inode; what is left is the name, spaces and all.
     let mut words = rest.splitn(5, ' ');
     let permissions = words.next()?;
-    let name = words.nth(3).unwrap_or_default();
+    let offset = words.next()?;
+    let name = words.nth(2).unwrap_or_default();
     Some(Mapping {
         start: address(start)?,
         end: address(end)?,
         is_executable: permissions.contains('x'),
+        offset: address(offset)?,
         name: name.trim_start().to_owned(),
         pages: Pages::default(),
     })
@@ -149,6 +154,7 @@ SwapPss:               4 kB
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].name, "/opt/a program (deleted)");
         assert_eq!((found[0].start, found[0].end, found[0].is_executable), (0x55e0, 0x55e2, true));
+        assert_eq!(found[0].offset, 0x2000);
         let pages = found[0].pages;
         assert_eq!((pages.rss_bytes, pages.pss_bytes), (20 << 10, 9 << 10));
         assert_eq!((pages.uss_bytes(), pages.shared_bytes()), (8 << 10, 12 << 10));

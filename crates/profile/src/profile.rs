@@ -28,6 +28,8 @@ pub enum Kind {
     Boundary,
     /// A builtin, or another operator: the innermost frame.
     Op,
+    /// A function of compiled code, or in brackets the file that it is in.
+    Native,
 }
 
 /// Stacks, outermost frame first, and how often each was seen.

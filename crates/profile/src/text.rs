@@ -161,7 +161,7 @@ pub fn collapsed(profile: &Profile, with_lines: bool) -> String {
 /// A semicolon would end the frame.
 fn folded_name(frame: &Frame, with_lines: bool) -> String {
     let name = frame.name.replace(';', ":");
-    match with_lines && !matches!(frame.kind, Kind::Op | Kind::Xs) {
+    match with_lines && !matches!(frame.kind, Kind::Op | Kind::Xs | Kind::Native) {
         true => format!("{name}:{}", frame.line),
         false => name,
     }

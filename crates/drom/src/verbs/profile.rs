@@ -2,6 +2,7 @@
 
 mod exact;
 mod form;
+mod native;
 mod page;
 mod stored;
 
@@ -52,6 +53,12 @@ pub struct Args {
     /// Count every call and statement, in place of looking: a script runs about half as fast
     #[arg(long, conflicts_with_all = ["pid", "duration", "rate", "clock"])]
     exact: bool,
+    /// Functions of compiled code in place of Perl's: which of a server's has the CPU
+    #[arg(long, requires = "pid", conflicts_with_all = ["script", "exact", "clock"])]
+    native: bool,
+    /// With --native: also who called them, as far as the code keeps frame pointers
+    #[arg(long, requires = "native")]
+    callers: bool,
     /// The time that samples are of: all that passes, or what a CPU spends on the program
     #[arg(long, value_enum, default_value = "wall", value_name = "CLOCK")]
     clock: Clock,
@@ -70,6 +77,7 @@ Examples:
   drom profile script.pl --its --arguments          the script's own output and status pass through
   drom profile --pid 4711 -d 10s                    a program that runs already
   drom profile --exact script.pl                    every call and every statement is counted
+  drom profile --native --pid 4711 -d 10s           which of a server's own functions has the CPU
   drom profile --format html -o profile.html script.pl
   drom profile --format json -o before.json script.pl
   drom profile diff before.json after.json          which subs have another share of the time
@@ -93,6 +101,7 @@ impl From<Error> for Failure {
 pub fn run(args: &Args) -> ExitCode {
     let done = args.form.usable().and_then(|()| match (&args.stored, args.pid) {
         (Some(stored), _) => stored.run(),
+        (None, Some(pid)) if args.native => native::run(args, pid),
         (None, Some(pid)) => attached(args, pid),
         (None, None) if args.exact => exact::run(args),
         (None, None) => started(args),

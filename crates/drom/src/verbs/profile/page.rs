@@ -77,7 +77,7 @@ fn notices(taken: Taken) -> Vec<String> {
 fn node(node: &Node) -> FlameNode {
     let colour = match node.kind {
         Kind::Main | Kind::Sub => Colour::Perl,
-        Kind::Xs => Colour::Xs,
+        Kind::Xs | Kind::Native => Colour::Xs,
         Kind::Eval => Colour::Eval,
         Kind::Boundary => Colour::Boundary,
         Kind::Op => Colour::Op,
