@@ -9,11 +9,14 @@ use std::{
 };
 
 /// Two functions that take turns, three parts of CPU time and one; told by the thread's own clock.
-/// `thread`: in a thread that begins a moment later, while the first one waits.
+/// `thread`: in a thread that begins a moment later, while the first one waits. `fork`: in two
+/// children, which end with it.
 const PROGRAM: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -46,6 +49,14 @@ int main(int count, char **words) {
     puts("ready");
     fflush(stdout);
     if (count > 1 && !strcmp(words[1], "sleep")) return pause();
+    if (count > 1 && !strcmp(words[1], "fork")) {
+        for (int child = 0; child < 2; child++) {
+            if (fork()) continue;
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            take_turns(0);
+        }
+        return pause();
+    }
     if (count > 1 && !strcmp(words[1], "leave")) return usleep(300000);
     if (count > 1 && !strcmp(words[1], "thread")) {
         getchar();
@@ -180,6 +191,20 @@ fn a_thread_that_begins_later_is_seen() {
     out.read_to_string(&mut folded).expect("words");
     assert!(drom.wait().expect("it ends").success());
     assert_three_to_one(&folded);
+}
+
+#[test]
+fn workers_are_seen_together_where_they_are_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Target::ready(&compiled(folder.path(), &[]), &["fork"]);
+    if !may_sample(&server) {
+        return;
+    }
+    let words = [&["--pid", &server.pid, "-d", "800ms"], &FOLDED[..]].concat();
+    let alone = drom(&words);
+    assert!(said(&alone.stderr).contains("no samples"), "{alone:?}");
+    let output = drom(&[&words[..], &["--children"]].concat());
+    assert_three_to_one(&said(&output.stdout));
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub use callgrind::callgrind;
 pub use diff::{By, Change, Diff, Side, diff};
 pub use error::Error;
 pub use lines::{LineShare, Lines};
-pub use native::{Native, NativeError};
+pub use native::{Native, NativeError, NativePlan};
 pub use pprof::pprof;
 pub use profile::{Clock, Counted, Profile};
 pub use sampler::Sampler;

@@ -56,6 +56,9 @@ pub struct Args {
     /// Functions of compiled code in place of Perl's: which of a server's has the CPU
     #[arg(long, requires = "pid", conflicts_with_all = ["script", "exact", "clock"])]
     native: bool,
+    /// With --native: of all processes that descend from it, too, together
+    #[arg(long, requires = "native")]
+    children: bool,
     /// With --native: also who called them, as far as the code keeps frame pointers
     #[arg(long, requires = "native")]
     callers: bool,
@@ -78,6 +81,7 @@ Examples:
   drom profile --pid 4711 -d 10s                    a program that runs already
   drom profile --exact script.pl                    every call and every statement is counted
   drom profile --native --pid 4711 -d 10s           which of a server's own functions has the CPU
+  drom profile --native --children --pid 4711 -d 10s    the same of all its workers
   drom profile --format html -o profile.html script.pl
   drom profile --format json -o before.json script.pl
   drom profile diff before.json after.json          which subs have another share of the time

@@ -55,6 +55,8 @@ const SOFTWARE: u32 = 1;
 const CPU_CLOCK: u64 = 0;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+/// Also what code is mapped meanwhile.
+const WITH_MAPPED: u64 = 1 << 8;
 const EXCLUDE_CALLCHAIN_KERNEL: u64 = 1 << 21;
 const FLAG_CLOEXEC: libc::c_ulong = 8;
 /// Where the innermost frame is all that is asked for; the next one comes with it in some kernels.
@@ -96,7 +98,7 @@ impl Event {
 
 fn attributes(setting: Setting) -> Attributes {
     let Setting { period_ns, with_kernel, with_callers } = setting;
-    let mut flags = EXCLUDE_HYPERVISOR;
+    let mut flags = EXCLUDE_HYPERVISOR | WITH_MAPPED;
     if !with_kernel {
         flags |= EXCLUDE_KERNEL;
     }
@@ -195,8 +197,7 @@ mod tests {
     /// Takes the right to, which root has and others may not have.
     #[test]
     fn a_thread_at_work_is_sampled() {
-        let setting = Setting { period_ns: 1_000_000, with_kernel: false, with_callers: false };
-        let own = std::process::id() as i32;
+        let setting = Setting { period_ns: 100_000, with_kernel: false, with_callers: false };
         // SAFETY: only asks.
         let tid = unsafe { libc::gettid() };
         let Ok(mut event) = Event::open(tid, setting) else { return };
@@ -204,12 +205,13 @@ mod tests {
         let mut samples = 0;
         // More than the ring holds at once, so that it comes round.
         while samples < 3_000 {
-            for _ in 0..1_000_000 {
+            for _ in 0..100_000 {
                 sum = std::hint::black_box(sum + 1);
             }
             event.read(&mut bytes);
             for record in records(&bytes) {
-                let Record::Sample(sample) = record else { panic!("{record:?} of {own}") };
+                // Other tests map code in this process.
+                let Record::Sample(sample) = record else { continue };
                 assert_eq!((sample.tid, sample.kernel.len()), (tid, 0));
                 samples += usize::from(!sample.user.is_empty());
             }

@@ -8,10 +8,11 @@ mod event;
 mod places;
 mod record;
 mod symbols;
+mod watched;
 
 use std::{
-    collections::{HashMap, HashSet},
-    fs, io,
+    collections::{BTreeMap, HashMap},
+    io,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -19,15 +20,16 @@ use std::{
     time::Duration,
 };
 
-use drom_observe::{Stat, clock, process_cpu};
+use drom_observe::{clock, family};
 
 use crate::{
     profile::{Frame, Kind, Profile},
     watch::Ended,
 };
 use event::{Event, Setting, paranoid};
-use places::{Place, Places};
+use places::{Files, Place};
 use record::{Record, Sample, records};
+use watched::{Unseen, Watched, threads};
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -44,16 +46,25 @@ pub enum NativeError {
     Perf { pid: i32, source: io::Error },
 }
 
+/// What is sampled, and how.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NativePlan {
+    pub pid: i32,
+    /// All processes that descend from it, too.
+    pub with_children: bool,
+    pub with_callers: bool,
+    /// Samples of each second of CPU time.
+    pub rate_hz: f64,
+}
+
 pub struct Native {
-    pid: i32,
+    plan: NativePlan,
     setting: Setting,
-    threads: HashMap<i32, Event>,
-    /// Threads that no clock could be had for, and why.
-    unseen: HashSet<i32>,
-    why_unseen: Option<io::Error>,
-    places: Places,
-    /// In the profile: stacks of an address each, of the kernel or not.
-    named: HashMap<(bool, u64), [u32; 2]>,
+    processes: BTreeMap<i32, Watched>,
+    unseen: Unseen,
+    files: Files,
+    /// Of the kernel's addresses, numbers in the profile.
+    kernel: HashMap<u64, [u32; 2]>,
     profile: Profile,
 }
 
@@ -71,34 +82,17 @@ impl Native {
     ///
     /// # Errors
     /// There is no such process, it may not be sampled, or the kernel cannot do so.
-    pub fn attach(pid: i32, rate_hz: f64, with_callers: bool) -> Result<Self, NativeError> {
-        let period_ns = (OFF_STEP * 1e9 / rate_hz) as u64;
-        let mut setting = Setting { period_ns, with_kernel: true, with_callers };
-        let first = *threads(pid).first().ok_or(NativeError::NoProcess { pid })?;
-        let is_refused =
-            |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
-        let event = Event::open(first, setting).or_else(|error| {
-            setting.with_kernel = false;
-            if is_refused(&error) { Event::open(first, setting) } else { Err(error) }
-        });
-        let event = event.map_err(|source| match source.raw_os_error() {
-            Some(libc::ESRCH) => NativeError::NoProcess { pid },
-            _ if is_refused(&source) => {
-                NativeError::NotAllowed { pid, paranoid: paranoid(), source }
-            }
-            _ => NativeError::Perf { pid, source },
-        })?;
+    pub fn attach(plan: NativePlan) -> Result<Self, NativeError> {
         let mut native = Self {
-            pid,
-            setting,
-            threads: HashMap::from([(first, event)]),
-            unseen: HashSet::new(),
-            why_unseen: None,
-            places: Places::of(pid),
-            named: HashMap::new(),
+            plan,
+            setting: setting(plan)?,
+            processes: BTreeMap::new(),
+            unseen: Unseen::default(),
+            files: Files::default(),
+            kernel: HashMap::new(),
             profile: Profile::default(),
         };
-        native.find_threads();
+        native.find();
         Ok(native)
     }
 
@@ -108,15 +102,13 @@ impl Native {
         let length_ns = duration.map_or(u64::MAX, |length| length.as_nanos() as u64);
         let end_ns = began_ns.saturating_add(length_ns);
         let nap = if self.setting.period_ns < FAST_NS { NAP_FAST } else { NAP };
-        let before = process_cpu(self.pid).unwrap_or_default();
-        let (mut cpu, mut naps) = (before, 0);
+        let mut naps = 0;
         let ended = loop {
             let left = Duration::from_nanos(end_ns.saturating_sub(clock::monotonic_ns()));
             clock::sleep(left.min(nap));
-            self.read_all();
-            cpu = process_cpu(self.pid).unwrap_or(cpu).max(cpu);
+            self.read();
             naps += 1;
-            if naps % NAPS == 0 && !self.find_threads() {
+            if naps % NAPS == 0 && !self.find() {
                 break Ended::Gone;
             }
             if stop.load(Relaxed) {
@@ -126,34 +118,26 @@ impl Native {
                 break Ended::Over;
             }
         };
+        self.processes.values().for_each(|process| {
+            *self.profile.taken.cpu.get_or_insert_default() += process.used();
+        });
         let taken = &mut self.profile.taken;
         taken.wall += Duration::from_nanos(clock::monotonic_ns() - began_ns);
-        // Where the kernel's part is not seen, a sample is none of it.
-        let seen = Duration::from_nanos(self.setting.period_ns.saturating_mul(taken.samples));
-        let cpu = if self.setting.with_kernel { cpu - before } else { seen };
-        taken.cpu = Some(taken.cpu.unwrap_or_default() + cpu);
+        if !self.setting.with_kernel {
+            // The kernel's part is in none of the samples.
+            let seen = self.setting.period_ns.saturating_mul(taken.samples);
+            taken.cpu = Some(Duration::from_nanos(seen));
+        }
         ended
     }
 
     /// What is to be known of the samples besides.
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
-        let mut notices = Vec::new();
-        if !self.setting.with_kernel {
-            notices.push(
-                "what the kernel does for the process is not seen: that takes root, CAP_PERFMON, \
-                 or 1 or less in /proc/sys/kernel/perf_event_paranoid"
-                    .to_owned(),
-            );
-        }
-        if let Some(error) = &self.why_unseen {
-            let count = self.unseen.len();
-            notices.push(format!(
-                "threads that could not be sampled: {count} ({error}; limits of that are \
-                 `ulimit -n` and `ulimit -l`)"
-            ));
-        }
-        notices
+        let no_kernel = "what the kernel does for the process is not seen: that takes root, \
+                         CAP_PERFMON, or 1 or less in /proc/sys/kernel/perf_event_paranoid";
+        let no_kernel = (!self.setting.with_kernel).then(|| no_kernel.to_owned());
+        no_kernel.into_iter().chain(self.unseen.notice()).collect()
     }
 
     #[must_use]
@@ -161,101 +145,108 @@ impl Native {
         self.profile
     }
 
-    /// Whether there still is one.
-    fn find_threads(&mut self) -> bool {
-        let now = threads(self.pid);
-        for tid in &now {
-            if self.threads.contains_key(tid) || self.unseen.contains(tid) {
-                continue;
-            }
-            match Event::open(*tid, self.setting) {
-                Ok(event) => drop(self.threads.insert(*tid, event)),
-                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                Err(error) => {
-                    self.unseen.insert(*tid);
-                    self.why_unseen = Some(error);
-                }
-            }
+    /// New processes and threads; whether anything is left that could be sampled.
+    fn find(&mut self) -> bool {
+        let NativePlan { pid, with_children, .. } = self.plan;
+        let members = if with_children { family(pid) } else { Vec::new() };
+        for pid in members.iter().map(|stat| stat.pid).chain([pid]) {
+            self.processes.entry(pid).or_insert_with(|| Watched::of(pid));
         }
-        let ended: Vec<i32> =
-            self.threads.keys().filter(|tid| !now.contains(tid)).copied().collect();
-        for tid in ended {
-            // What it did last is still in its ring.
-            let mut bytes = Vec::new();
-            if let Some(mut event) = self.threads.remove(&tid) {
-                event.read(&mut bytes);
+        // What ended meanwhile is read once more: its clocks stand still now.
+        self.read();
+        let (setting, unseen) = (self.setting, &mut self.unseen);
+        let mut is_any = false;
+        let used = &mut self.profile.taken.cpu;
+        self.processes.retain(|_, process| {
+            process.forget_ended();
+            let lives = process.find_threads(setting, unseen);
+            if !lives {
+                *used.get_or_insert_default() += process.used();
             }
-            self.count(&bytes);
-        }
-        !now.is_empty()
+            is_any |= lives;
+            lives
+        });
+        is_any
     }
 
-    fn read_all(&mut self) {
-        let mut bytes = Vec::new();
-        self.threads.values_mut().for_each(|event| event.read(&mut bytes));
-        self.count(&bytes);
-    }
-
-    fn count(&mut self, bytes: &[u8]) {
-        for record in records(bytes) {
-            match record {
-                Record::Lost(count) => self.profile.taken.missed += count,
-                Record::Sample(sample) => {
-                    let stack = self.stack(&sample);
-                    self.profile.count(&stack, 1);
+    fn read(&mut self) {
+        let pids: Vec<i32> = self.processes.keys().copied().collect();
+        for pid in pids {
+            let Some(mut process) = self.processes.remove(&pid) else { continue };
+            for record in records(&process.read()) {
+                match record {
+                    Record::Lost(count) => self.profile.taken.missed += count,
+                    Record::Mapped => process.changed(),
+                    Record::Sample(sample) => {
+                        let stack = self.stack(&mut process, &sample);
+                        self.profile.count(&stack, 1);
+                    }
                 }
             }
+            self.processes.insert(pid, process);
         }
     }
 
     /// Outermost first.
-    fn stack(&mut self, sample: &Sample) -> Vec<u32> {
+    fn stack(&mut self, process: &mut Watched, sample: &Sample) -> Vec<u32> {
+        process.refresh();
+        let with_callers = self.setting.with_callers;
+        // Others may be whatever lies where frame pointers were expected.
+        let user = if with_callers { process.code(&sample.user).max(1) } else { 1 };
+        let kernel = if with_callers { usize::MAX } else { 1 };
         let mut stack = Vec::new();
-        for (is_kernel, chain) in [(false, &sample.user), (true, &sample.kernel)] {
-            // Others may be whatever lies where frame pointers were expected.
-            let sure = match (self.setting.with_callers, is_kernel) {
-                (false, _) => 1,
-                (true, true) => chain.len(),
-                (true, false) => self.places.code(chain).max(1),
-            };
-            for (at, address) in chain.iter().take(sure).enumerate().rev() {
-                // A return address is behind the call, which may be the last of its function.
-                let [library, function] =
-                    self.named(is_kernel, address.saturating_sub(u64::from(at > 0)));
-                let is_edge = is_kernel && at + 1 == chain.len().min(sure);
-                if !self.setting.with_callers || is_edge {
-                    stack.push(library);
-                }
-                stack.push(function);
-            }
+        for (_, address) in places(&sample.user, user) {
+            let number = |place| number(&mut self.profile, place);
+            let [file, function] = process.named(address, &mut self.files, number);
+            stack.extend((!with_callers).then_some(file));
+            stack.push(function);
+        }
+        for (at, address) in places(&sample.kernel, kernel) {
+            let known = self
+                .kernel
+                .entry(address)
+                .or_insert_with(|| number(&mut self.profile, self.files.in_kernel(address)));
+            let is_outermost = at + 1 == sample.kernel.len().min(kernel);
+            stack.extend(is_outermost.then_some(known[0]));
+            stack.push(known[1]);
         }
         stack
     }
-
-    fn named(&mut self, is_kernel: bool, address: u64) -> [u32; 2] {
-        if let Some(known) = self.named.get(&(is_kernel, address)) {
-            return *known;
-        }
-        let place =
-            if is_kernel { self.places.in_kernel(address) } else { self.places.at(address) };
-        let Place { library, file, function } = place;
-        let file: Arc<str> = file.into();
-        let numbers = [library, function].map(|name| {
-            let frame =
-                Frame { name: name.into(), kind: Kind::Native, file: Arc::clone(&file), line: 0 };
-            self.profile.number(frame)
-        });
-        self.named.insert((is_kernel, address), numbers);
-        numbers
-    }
 }
 
-/// Those that have not ended.
-fn threads(pid: i32) -> Vec<i32> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
-    let all: Vec<i32> = entries.flatten().filter_map(number).collect();
-    let is_over = Stat::of(pid).is_none_or(|stat| matches!(stat.state, 'Z' | 'X'));
-    // The first thread may end before the others.
-    if is_over { all.into_iter().filter(|tid| *tid != pid).collect() } else { all }
+/// The first of them, outermost first, with their places in the chain.
+fn places(chain: &[u64], most: usize) -> impl Iterator<Item = (usize, u64)> {
+    // A return address is behind the call, which may be the last of its function.
+    let called = |(at, address): (usize, &u64)| (at, address.saturating_sub(u64::from(at > 0)));
+    chain.iter().enumerate().take(most).rev().map(called)
+}
+
+fn number(profile: &mut Profile, place: Place) -> [u32; 2] {
+    let Place { library, file, function } = place;
+    let file: Arc<str> = file.into();
+    [library, function].map(|name| {
+        let (name, file) = (name.into(), Arc::clone(&file));
+        profile.number(Frame { name, kind: Kind::Native, file, line: 0 })
+    })
+}
+
+/// As much as is allowed, found out by a clock of the first thread.
+fn setting(plan: NativePlan) -> Result<Setting, NativeError> {
+    let NativePlan { pid, with_callers, rate_hz, .. } = plan;
+    let period_ns = (OFF_STEP * 1e9 / rate_hz) as u64;
+    let all = Setting { period_ns, with_kernel: true, with_callers };
+    let less = Setting { with_kernel: false, ..all };
+    let first = *threads(pid).first().ok_or(NativeError::NoProcess { pid })?;
+    let is_refused =
+        |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
+    let found = match Event::open(first, all) {
+        Ok(_) => Ok(all),
+        Err(error) if is_refused(&error) => Event::open(first, less).map(|_| less),
+        Err(error) => Err(error),
+    };
+    found.map_err(|source| match source.raw_os_error() {
+        Some(libc::ESRCH) => NativeError::NoProcess { pid },
+        _ if is_refused(&source) => NativeError::NotAllowed { pid, paranoid: paranoid(), source },
+        _ => NativeError::Perf { pid, source },
+    })
 }

@@ -1,5 +1,5 @@
 //! Addresses of a process, named: the file that is mapped there and the function in it. [`Places`]
-//! reads `/proc` and the files, each once; when something new is mapped it looks again.
+//! are one process's; [`Files`] are read once for all of them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,12 +14,20 @@ use super::symbols::{Found, Symbols};
 
 pub struct Places {
     pid: i32,
+    /// Whose names of files it goes by.
+    namespace: PathBuf,
     /// By address.
     mapped: Vec<Mapping>,
-    files: HashMap<String, Arc<Symbols>>,
-    kernel: Option<Symbols>,
     /// Nothing was there, as of the last time.
     unknown: HashSet<u64>,
+}
+
+/// Symbols of files, and the kernel's.
+#[derive(Default)]
+pub struct Files {
+    /// By namespace and name.
+    known: HashMap<(PathBuf, String), Arc<Symbols>>,
+    kernel: Option<Symbols>,
 }
 
 /// Where an address is.
@@ -34,26 +42,28 @@ pub struct Place {
 
 impl Places {
     pub fn of(pid: i32) -> Self {
-        let (files, unknown) = (HashMap::new(), HashSet::new());
-        let mut places = Self { pid, mapped: Vec::new(), files, kernel: None, unknown };
+        let namespace = fs::read_link(format!("/proc/{pid}/ns/mnt")).unwrap_or_default();
+        let mut places = Self { pid, namespace, mapped: Vec::new(), unknown: HashSet::new() };
         places.look();
         places
     }
 
-    /// Nothing changes when the process is gone.
-    fn look(&mut self) {
+    /// What is mapped now. Nothing changes when the process is gone.
+    pub fn look(&mut self) {
         let Ok(text) = fs::read(format!("/proc/{}/maps", self.pid)) else { return };
         let mut mapped = mappings(&String::from_utf8_lossy(&text));
         if !mapped.is_empty() {
             mapped.sort_by_key(|mapping| mapping.start);
             self.mapped = mapped;
+            self.unknown.clear();
         }
     }
 
     /// Of the program.
-    pub fn at(&mut self, address: u64) -> Place {
-        if self.mapping(address).is_none() && self.unknown.insert(address) {
+    pub fn at(&mut self, address: u64, files: &mut Files) -> Place {
+        if self.mapping(address).is_none() && !self.unknown.contains(&address) {
             self.look();
+            self.unknown.insert(address);
         }
         let Some(mapping) = self.mapping(address).cloned() else { return nowhere() };
         let name = mapping.name.trim_end_matches(" (deleted)").to_owned();
@@ -61,7 +71,7 @@ impl Places {
             return no_file(&name);
         }
         let offset = (address - mapping.start).wrapping_add(mapping.offset);
-        let symbols = self.symbols(&mapping, &name);
+        let symbols = self.symbols(&mapping, &name, files);
         let last = Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let function = match symbols.at_offset(offset) {
             Found::Named(name) => name.to_owned(),
@@ -78,24 +88,18 @@ impl Places {
         chain.iter().take_while(is_code).count()
     }
 
-    pub fn in_kernel(&mut self, address: u64) -> Place {
-        let read = || fs::read("/proc/kallsyms").unwrap_or_default();
-        let kernel = self
-            .kernel
-            .get_or_insert_with(|| Symbols::of_kernel(&String::from_utf8_lossy(&read())));
-        let function = kernel.at(address).unwrap_or("no symbol in the kernel").to_owned();
-        Place { library: "[kernel]".to_owned(), file: String::new(), function }
-    }
-
     fn mapping(&self, address: u64) -> Option<&Mapping> {
         let next = self.mapped.partition_point(|mapping| mapping.start <= address);
         self.mapped.get(next.checked_sub(1)?).filter(|mapping| address < mapping.end)
     }
 
-    fn symbols(&mut self, mapping: &Mapping, name: &str) -> Arc<Symbols> {
-        if let Some(known) = self.files.get(name) {
-            return Arc::clone(known);
-        }
+    fn symbols(&self, mapping: &Mapping, name: &str, files: &mut Files) -> Arc<Symbols> {
+        let key = (self.namespace.clone(), name.to_owned());
+        let read = || Arc::new(self.read(mapping, name));
+        Arc::clone(files.known.entry(key).or_insert_with(read))
+    }
+
+    fn read(&self, mapping: &Mapping, name: &str) -> Symbols {
         // What was replaced since is still there for who has it mapped.
         let inside = |path: &str| PathBuf::from(format!("/proc/{}/{path}", self.pid));
         let paths = [
@@ -109,9 +113,18 @@ impl Places {
         if let Some(apart) = apart.and_then(|bytes| Symbols::of_elf(&bytes)) {
             symbols.add(apart);
         }
-        let symbols = Arc::new(symbols);
-        self.files.insert(name.to_owned(), Arc::clone(&symbols));
         symbols
+    }
+}
+
+impl Files {
+    pub fn in_kernel(&mut self, address: u64) -> Place {
+        let read = || fs::read("/proc/kallsyms").unwrap_or_default();
+        let kernel = self
+            .kernel
+            .get_or_insert_with(|| Symbols::of_kernel(&String::from_utf8_lossy(&read())));
+        let function = kernel.at(address).unwrap_or("no symbol in the kernel").to_owned();
+        Place { library: "[kernel]".to_owned(), file: String::new(), function }
     }
 }
 
@@ -137,16 +150,17 @@ mod tests {
     #[test]
     fn an_address_of_this_program_has_its_name() {
         let mut places = Places::of(std::process::id() as i32);
-        let here = places.at(Places::of as fn(i32) -> Places as usize as u64);
+        let mut files = Files::default();
+        let here = places.at(Places::of as fn(i32) -> Places as usize as u64, &mut files);
         assert!(here.function.contains("Places"), "{here:?}");
         assert!(here.library.starts_with("[drom_profile"), "{here:?}");
         let data = Box::new(7_u8);
-        let there = places.at(std::ptr::from_ref(&*data) as u64);
+        let there = places.at(std::ptr::from_ref(&*data) as u64, &mut files);
         assert!(there.function.starts_with("no symbol in "), "{there:?}");
         let there = std::ptr::from_ref(&*data) as u64;
         let here = Places::of as fn(i32) -> Places as usize as u64;
         assert_eq!((places.code(&[here, there, here]), places.code(&[there])), (1, 0));
-        assert_eq!(places.at(8).library, "[unmapped]");
+        assert_eq!(places.at(8, &mut files).library, "[unmapped]");
         assert_eq!(no_file("[vdso]").library, "[vdso]");
     }
 }

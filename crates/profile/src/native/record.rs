@@ -17,11 +17,14 @@ pub enum Record {
     Sample(Sample),
     /// There was no room for so many.
     Lost(u64),
+    /// Code was mapped: another library, or another program altogether.
+    Mapped,
 }
 
 /// What a sample holds, in this order: `PERF_SAMPLE_IP | TID | TIME | CALLCHAIN`.
 pub const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 5;
 
+const MMAP: u32 = 1;
 const LOST: u32 = 2;
 const SAMPLE: u32 = 9;
 /// Of a record's `misc`: where the processor was.
@@ -41,6 +44,7 @@ pub fn records(mut bytes: &[u8]) -> Vec<Record> {
         let mut words = Words(body);
         found.extend(match kind {
             SAMPLE => sample(&mut words, misc).map(Record::Sample),
+            MMAP => Some(Record::Mapped),
             LOST => words.nth(1).map(Record::Lost),
             _ => None,
         });
@@ -111,7 +115,8 @@ mod tests {
         let chain = [CONTEXT_KERNEL, 0xf1, 0xf2, CONTEXT_USER, 0x30];
         let in_kernel = record(SAMPLE, 1, &[&[0xf1, thread, 6, 5], &chain[..]].concat());
         let bare = record(SAMPLE, 1, &[0xf3, thread, 7, 2, CONTEXT_USER, 0x40]);
-        [in_program, record(LOST, 0, &[1, 12]), record(3, 0, &[0]), in_kernel, bare].concat()
+        let others = [record(LOST, 0, &[1, 12]), record(3, 0, &[0]), record(MMAP, 2, &[0; 5])];
+        [in_program, others.concat(), in_kernel, bare].concat()
     }
 
     #[test]
@@ -123,6 +128,7 @@ mod tests {
         let expected = [
             sample(&[], &[0x10, 0x20]),
             Record::Lost(12),
+            Record::Mapped,
             sample(&[0xf1, 0xf2], &[0x30]),
             sample(&[0xf3], &[0x40]),
         ];
@@ -136,7 +142,7 @@ mod tests {
             let some = some();
             let cut = &some[..cut.min(some.len())];
             let _ = (records(&bytes), records(&[cut, &bytes].concat()));
-            prop_assert!(records(cut).len() <= 4);
+            prop_assert!(records(cut).len() <= 5);
         }
     }
 }

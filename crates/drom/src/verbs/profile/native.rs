@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use drom_profile::{Ended, Native, NativeError};
+use drom_profile::{Ended, Native, NativeError, NativePlan};
 use drom_report::format::time;
 
 use super::{Args, Failure, tell, watch_interrupts};
@@ -16,7 +16,9 @@ impl From<NativeError> for Failure {
 
 pub fn run(args: &Args, pid: i32) -> Result<ExitCode, Failure> {
     let stop = watch_interrupts();
-    let mut native = Native::attach(pid, args.rate, args.callers)?;
+    let (with_children, with_callers) = (args.children, args.callers);
+    let mut native =
+        Native::attach(NativePlan { pid, with_children, with_callers, rate_hz: args.rate })?;
     let ended = native.run(args.duration, stop);
     let notices = native.notices();
     let profile = native.into_profile();
