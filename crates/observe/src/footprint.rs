@@ -1,5 +1,5 @@
 //! What memory a process takes, read from its `/proc`. A [`Footprint`] is one look; nothing of the
-//! process is stopped or changed, but the kernel walks its pages: some 0.15 ms for 50 MB.
+//! process is stopped or changed, but the kernel walks its pages: 0.15 to 0.5 ms for 50 MB.
 
 use std::{fs, io, path::PathBuf};
 
