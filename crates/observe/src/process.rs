@@ -189,6 +189,9 @@ mod tests {
         let stat = Stat::parse(text).expect("well formed");
         assert_eq!((stat.pid, stat.parent, stat.session), (42, 7, 41));
         assert_eq!((stat.command.as_str(), stat.own_ticks, stat.reaped_ticks), ("a) (b c", 16, 5));
+        assert!(!stat.is_kernel);
+        let text = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 5 6 7";
+        assert!(Stat::parse(text).expect("well formed").is_kernel);
     }
 
     #[test]
