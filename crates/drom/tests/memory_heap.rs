@@ -245,3 +245,35 @@ fn a_narrow_window_has_no_wide_line() {
     assert!(text.lines().all(|line| line.chars().count() <= 44), "{text}");
     assert!(text.contains("PACKAGE\n") && text.contains("@Shop::rows"), "{text}");
 }
+
+/// What a perl says that uses the module.
+fn by_module(code: &str) -> Output {
+    let library = concat!(env!("CARGO_MANIFEST_DIR"), "/../../perl/lib");
+    let mut perl = Command::new("perl");
+    perl.args(["-I", library, "-MDrom::Memory=size_of,total_size_of", "-we", code]);
+    perl.env("DROM", env!("CARGO_BIN_EXE_drom")).output().expect("perl")
+}
+
+#[test]
+fn sizes_are_told_to_perl() {
+    let code = "my %all = (list => [1 .. 100], text => 'x' x 1_000); my @shared = (\\%all) x 3; \
+                print join ' ', size_of(\\%all), total_size_of(\\%all), total_size_of(\\@shared), \
+                size_of(\\'x'), total_size_of(sub { $all{list} })";
+    let output = by_module(code);
+    assert_eq!(said(&output.stderr), "");
+    let text = said(&output.stdout);
+    let sizes: Vec<u64> = text.split(' ').map(|word| word.parse().expect("a number")).collect();
+    let [hash, total, shared, scalar, closure] = sizes[..] else { panic!("{text}") };
+    // Head, body, eight buckets and two entries.
+    assert_eq!(hash, 24 + 32 + 80 + 2 * 24);
+    // A reference to an array of 100 numbers, and a text.
+    let values = 24 + (24 + 40 + 816) + 100 * 24 + (24 + 16 + 1_024);
+    assert!((hash + values..hash + values + 400).contains(&total), "{text}");
+    // Three references to the same.
+    assert!((total + 3 * 24..total + 400).contains(&shared), "{text}");
+    assert!((40..200).contains(&scalar) && closure > total, "{text}");
+    let refused = said(&by_module("size_of(5)").stderr);
+    assert!(refused.starts_with("size_of and total_size_of are of what a reference"), "{refused}");
+    let refused = said(&by_module("$Drom::Memory::DROM = '/nowhere/drom'; size_of([])").stderr);
+    assert!(refused.contains("/nowhere/drom cannot be started: No such file"), "{refused}");
+}

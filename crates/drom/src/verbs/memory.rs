@@ -68,6 +68,10 @@ pub struct Args {
     /// This sub, by line and operator (with --heap or --module)
     #[arg(long, value_name = "NAME", requires = "inside", conflicts_with = "package")]
     sub: Option<String>,
+    /// The value at this address of the perl, as `HASH(0x55d0c8a1e2b8)` has it (with --heap)
+    #[arg(long, value_name = "ADDRESS", value_parser = heap::address)]
+    #[arg(requires = "heap", conflicts_with_all = ["package", "sub", "duration", "script"])]
+    value: Option<u64>,
     /// Rows of each table (with --heap or --module)
     #[arg(short = 'O', long, default_value = "12", value_name = "N")]
     rows: usize,

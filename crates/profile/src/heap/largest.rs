@@ -37,7 +37,7 @@ impl Heap {
         nodes.into_iter().map(|node| self.one(node, own(&node))).collect()
     }
 
-    fn one(&self, node: u32, bytes: u64) -> Value {
+    pub(super) fn one(&self, node: u32, bytes: u64) -> Value {
         let retained_bytes = self.retained.get(node as usize).copied().unwrap_or(bytes).max(bytes);
         Value {
             path: self.path(node),

@@ -11,6 +11,7 @@ mod largest;
 mod ledger;
 mod lost;
 mod paths;
+mod reach;
 mod roots;
 mod snapshot;
 mod stop;

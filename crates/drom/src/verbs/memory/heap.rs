@@ -51,7 +51,10 @@ pub fn run(args: &Args) -> Result<ExitCode, String> {
                 }
                 None => None,
             };
-            tell(args, &format!("process {pid}"), &look(pid)?, first)?;
+            match args.value {
+                Some(address) => tell_value(args, &look(pid)?, address)?,
+                None => tell(args, &format!("process {pid}"), &look(pid)?, first)?,
+            }
             let is_stopped = stop.load(Relaxed);
             Ok(if is_stopped { Exit::Interrupted } else { Exit::Done }.into())
         }
@@ -104,6 +107,24 @@ fn script(args: &Args) -> Result<ExitCode, String> {
     Ok(passed_on(status))
 }
 
+/// With or without `0x`, or as Perl prints a reference.
+pub fn address(text: &str) -> Result<u64, String> {
+    let digits = text.rsplit_once('(').map_or(text, |(_, rest)| rest.trim_end_matches(')'));
+    let digits = digits.strip_prefix("0x").unwrap_or(digits);
+    u64::from_str_radix(digits, 16).map_err(|_| "an address is HASH(0x55d0c8a1e2b8)".to_owned())
+}
+
+/// One value: what it takes, alone and with all that it leads to.
+fn tell_value(args: &Args, heap: &Heap, address: u64) -> Result<(), String> {
+    let nothing = || format!("there is no value of Perl's at {address:#x}");
+    let node = heap.at(address).ok_or_else(nothing)?;
+    let (value, total) = (heap.value(node), heap.total(node));
+    write_report(args, |width| match args.json {
+        true => heap_json::value(&value, total),
+        false => heap_text::value(&value, total, width),
+    })
+}
+
 fn tell(
     args: &Args,
     name: &str,
@@ -153,4 +174,16 @@ fn sub(
     };
     let (lines, ops) = heap.lines(inventory.subs[place].node);
     Ok((place, lines, ops))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_perl_prints_them() {
+        let read = ["HASH(0x1f0)", "0x1f0", "1f0", "My::Class=ARRAY(0x1f0)"].map(address);
+        assert!(read.iter().all(|read| *read == Ok(0x1f0)), "{read:?}");
+        assert!(["", "HASH", "HASH()", "x(0x)"].iter().all(|text| address(text).is_err()));
+    }
 }

@@ -106,17 +106,26 @@ fn variables(told: &Told<'_>) -> Value {
 }
 
 fn values(told: &Told<'_>) -> Value {
-    let one = |value: &drom_profile::heap::Value| {
-        json!({
-            "path": value.path,
-            "kind": value.kind,
-            "bytes": value.bytes,
-            "retained_bytes": value.retained_bytes,
-            "in_use": value.used.map(|(used, _)| used),
-            "room": value.used.map(|(_, room)| room),
-        })
-    };
-    told.values.iter().map(one).collect()
+    told.values.iter().map(one_value).collect()
+}
+
+fn one_value(value: &drom_profile::heap::Value) -> Value {
+    json!({
+        "path": value.path,
+        "kind": value.kind,
+        "bytes": value.bytes,
+        "retained_bytes": value.retained_bytes,
+        "in_use": value.used.map(|(used, _)| used),
+        "room": value.used.map(|(_, room)| room),
+    })
+}
+
+/// One alone.
+pub fn value(value: &drom_profile::heap::Value, total: u64) -> String {
+    let mut document = one_value(value);
+    document["total_bytes"] = total.into();
+    document["schema"] = SCHEMA.into();
+    drom_report::pretty(&document)
 }
 
 fn one_grown(grown: &Grown) -> Value {

@@ -144,6 +144,22 @@ fn values(values: &[Value]) -> Table {
     table(rows, &[2, 1])
 }
 
+/// One alone.
+pub fn value(value: &Value, total: u64, width: Option<usize>) -> String {
+    let mut words = format!(
+        "{}, {}: {} itself, {} with all that it leads to, {} of that held by nobody else",
+        value.path,
+        value.kind,
+        size(value.bytes),
+        size(total),
+        size(value.retained_bytes),
+    );
+    if let Some((used, room)) = value.used {
+        words += &format!("; {used} of {room} in use");
+    }
+    folded(&words, width)
+}
+
 fn by_line(lines: &[Line]) -> Table {
     let mut rows = vec![heads(&["BYTES", "OPS", "LINE"])];
     for line in lines {
