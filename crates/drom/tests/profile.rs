@@ -1,10 +1,14 @@
 //! `drom profile` from outside: what it tells, and that it changes nothing.
 
+#[path = "support/profiled.rs"]
+mod profiled;
+
 use std::{
     fs,
-    path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
+    process::{Command, Stdio},
 };
+
+use profiled::{drom, said, script, target};
 
 const HOT: &str = "\
 sub hot { my $sum = 0; $sum += $_ for 1 .. 1000; $sum }
@@ -13,36 +17,6 @@ my $until = time + 1;
 print \"hello\\n\";
 outer() while time <= $until;
 ";
-
-fn drom(words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
-    command.arg("profile").args(words).stdin(Stdio::null()).output().expect("it starts")
-}
-
-fn said(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn script(folder: &Path, text: &str) -> PathBuf {
-    let path = folder.join("hot.pl");
-    fs::write(&path, text).expect("written");
-    path
-}
-
-/// A process that is ended with the test.
-struct Target(Child);
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn target(program: &str, words: &[&str]) -> Target {
-    let mut command = Command::new(program);
-    Target(command.args(words).stdout(Stdio::null()).spawn().expect("it starts"))
-}
 
 /// Each format as the program that reads it needs it.
 #[test]

@@ -1,4 +1,4 @@
-//! What another process uses of CPUs: its CPU clock, and whether its main thread wants one now.
+//! What another process uses of CPUs: its CPU clock, and whether a thread of it wants one now.
 //! Needs no right to look into it.
 
 use std::{fs::File, io, os::unix::fs::FileExt, time::Duration};
@@ -22,17 +22,29 @@ fn clock_of(pid: i32) -> libc::clockid_t {
     (!pid << 3) | CPUCLOCK_SCHED
 }
 
-/// Looks again and again at what the main thread of a process does.
+/// Looks again and again at what a thread does: the main one of a process, or any by its number.
 #[derive(Debug)]
 pub struct RunState {
     stat: File,
+    /// Not every kernel counts turns.
+    turns: Option<File>,
 }
 
 impl RunState {
     /// # Errors
     /// That there is no such process.
     pub fn of(pid: i32) -> io::Result<Self> {
-        File::open(format!("/proc/{pid}/task/{pid}/stat")).map(|stat| Self { stat })
+        let file = |name: &str| File::open(format!("/proc/{pid}/task/{pid}/{name}"));
+        Ok(Self { stat: file("stat")?, turns: file("schedstat").ok() })
+    }
+
+    /// How often it was given a CPU: a thread that waits and has had no more turns has stood still.
+    #[must_use]
+    pub fn turns(&self) -> Option<u64> {
+        let mut text = [0; 128];
+        let length = self.turns.as_ref()?.read_at(&mut text, 0).ok()?;
+        let text = str::from_utf8(&text[..length]).ok()?;
+        text.split_ascii_whitespace().nth(2)?.parse().ok()
     }
 
     /// Whether it runs, or could if a CPU were free.
@@ -71,6 +83,21 @@ mod tests {
         let sum = (0..3_000_000u64).fold(0u64, |sum, i| std::hint::black_box(sum ^ i));
         std::hint::black_box(sum);
         assert!(process_cpu(pid).expect("this process") > first);
+    }
+
+    #[test]
+    fn who_waits_has_no_more_turns_until_it_runs() {
+        let pid = std::process::id() as i32;
+        let own = RunState::of(pid).expect("this process");
+        assert!(own.turns().is_some());
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("it starts");
+        let its = RunState::of(child.id() as i32).expect("it lives");
+        while its.is_running().expect("it lives") {}
+        let before = its.turns().expect("turns");
+        assert_eq!(its.turns(), Some(before));
+        child.kill().expect("ours");
+        child.wait().expect("ours");
+        assert_eq!(its.turns(), None);
     }
 
     #[test]

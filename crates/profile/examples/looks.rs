@@ -1,5 +1,6 @@
 //! How many looks at a hot recursive program see a stack that can be, and what a look costs:
-//! `cargo run --release -p drom-profile --example looks [DEPTH [LOOKS [stopped]]]`.
+//! `cargo run --release -p drom-profile --example looks [DEPTH [LOOKS [stopped|traced]]]`:
+//! stopped by a signal, which is not in the times, or by ptrace, which is.
 
 #[path = "../tests/support/hot.rs"]
 mod hot;
@@ -12,10 +13,14 @@ fn main() {
     let mut words = std::env::args().skip(1);
     let depth = words.next().unwrap_or_else(|| "50".to_owned());
     let looks: usize = words.next().map_or(10_000, |looks| looks.parse().expect("a number"));
-    let stops = words.next().is_some_and(|word| word == "stopped");
+    let how = words.next().unwrap_or_default();
+    let stops = how == "stopped";
     let target = hot::start(&depth);
     let began = Instant::now();
     let mut sampler = Sampler::attach(target.pid(), Clock::Wall).expect("a perl");
+    if how == "traced" {
+        sampler = sampler.with_stops().expect("allowed");
+    }
     sampler.sample().expect("it lives");
     let attached = began.elapsed();
     let mut took: Vec<Duration> = (0..looks)

@@ -14,6 +14,11 @@ pub enum Error {
          kernel.yama.ptrace_scope is 1 or more, root (or its parent)"
     )]
     NotAllowed { pid: i32, source: io::Error },
+    #[error(
+        "process {pid} may be looked into and not be stopped (ptrace): {source}; is a debugger or \
+         strace at it? Without --exact-stacks it is not stopped"
+    )]
+    NotStopped { pid: i32, source: io::Error },
     #[error("process {pid} is no Perl: neither its program nor a library of it has perl in it")]
     NoPerl { pid: i32 },
     #[error("{} of process {pid} cannot be read: {source}", file.display())]

@@ -1,6 +1,6 @@
-//! Perl stacks of another process, read from outside: nothing of the process is changed, stopped or
-//! loaded into. A [`Sampler`] finds the interpreter and says what it does, a [`Watch`] when to
-//! look, a [`Profile`] what that adds up to.
+//! Perl stacks of another process, read from outside: nothing of the process is changed or loaded
+//! into, and it is stopped only where that was asked for. A [`Sampler`] finds the interpreter and
+//! says what it does, a [`Watch`] when to look, a [`Profile`] what that adds up to.
 
 mod abi;
 mod callgrind;
@@ -20,6 +20,7 @@ mod sampler;
 mod speedscope;
 mod stored;
 pub mod text;
+mod tracee;
 mod tree;
 mod walk;
 mod watch;

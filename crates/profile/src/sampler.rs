@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, io, time::Duration};
 
-use drom_observe::{RunState, process_cpu};
+use drom_observe::{RunState, Stat, process_cpu};
 
 use crate::{
     error::Error,
@@ -11,12 +11,14 @@ use crate::{
     names::{Names, cv_of},
     perl::{Perl, boundary, gone},
     profile::{Clock, Frame, Kind, Profile},
+    tracee::{Still, Tracee},
     walk::{self, Look, Walker},
 };
 
 pub struct Sampler {
     memory: Remote,
     cpu: Option<Cpu>,
+    stops: Option<Stops>,
     perl: Perl,
     walker: Walker,
     names: Names,
@@ -28,6 +30,12 @@ pub struct Sampler {
     /// Code and a statement of the main program; zeroes are not known yet.
     main: (u64, u64),
     stack: Vec<u32>,
+}
+
+/// Where the process stands still under each look.
+struct Stops {
+    tracee: Tracee,
+    state: RunState,
 }
 
 /// Where samples are of CPU time.
@@ -45,6 +53,14 @@ impl Cpu {
     }
 }
 
+/// Who is about to end cannot be traced any more, either.
+fn not_stopped(pid: i32, state: &RunState, source: io::Error) -> Error {
+    match source.raw_os_error() == Some(libc::ESRCH) || state.is_running().is_err() {
+        true => Error::Ended { pid },
+        false => Error::NotStopped { pid, source },
+    }
+}
+
 impl Sampler {
     /// # Errors
     /// Why the process cannot be looked into.
@@ -52,6 +68,7 @@ impl Sampler {
         Ok(Self {
             memory: Remote { pid },
             cpu: if clock == Clock::Cpu { Some(Cpu::of(pid)?) } else { None },
+            stops: None,
             perl: Perl::attach(pid)?,
             walker: Walker::default(),
             names: Names::default(),
@@ -64,6 +81,25 @@ impl Sampler {
         })
     }
 
+    /// From now on the process is stopped for each look, unless it waits anyway. Looks are then all
+    /// taken in the thread that calls this.
+    ///
+    /// # Errors
+    /// That it may not be stopped.
+    pub fn with_stops(mut self) -> Result<Self, Error> {
+        let pid = self.memory.pid;
+        let state = RunState::of(pid).map_err(|_| Error::Ended { pid })?;
+        let is_child = Stat::of(pid).is_some_and(|stat| stat.parent as u32 == std::process::id());
+        let mut tracee = Tracee::new(pid, is_child);
+        // Of one that has just ended the first look tells.
+        let refused = tracee.stop().err().map(|source| not_stopped(pid, &state, source));
+        if let Some(error @ Error::NotStopped { .. }) = refused {
+            return Err(error);
+        }
+        self.stops = Some(Stops { tracee, state });
+        Ok(self)
+    }
+
     /// Takes a sample; of CPU time only if the process has work to do.
     ///
     /// # Errors
@@ -73,10 +109,31 @@ impl Sampler {
             self.profile.taken.idle += 1;
             return Ok(());
         }
-        self.look().map_err(|source| gone(self.memory.pid, source))?;
+        match self.stops.take() {
+            None => self.look().map_err(|source| gone(self.memory.pid, source))?,
+            Some(mut stops) => {
+                let looked = self.look_at_rest(&mut stops);
+                self.stops = Some(stops);
+                looked?;
+            }
+        }
         self.profile.count(&self.stack, 1);
         self.profile.taken.torn += u64::from(self.look.is_torn);
         Ok(())
+    }
+
+    /// While nothing moves: it waits for something all the time, or is stopped.
+    fn look_at_rest(&mut self, stops: &mut Stops) -> Result<(), Error> {
+        let pid = self.memory.pid;
+        if let Some(still) = Still::now(&stops.state) {
+            self.look().map_err(|source| gone(pid, source))?;
+            if Still::now(&stops.state) == Some(still) {
+                return Ok(());
+            }
+        }
+        let stopped = stops.tracee.stop();
+        let _stopped = stopped.map_err(|source| not_stopped(pid, &stops.state, source))?;
+        self.look().map_err(|source| gone(pid, source))
     }
 
     /// Only where that makes a difference.

@@ -38,3 +38,16 @@ fn stacks_that_stand_still_are_right() {
     assert!(wrong.is_empty() && profile.taken.torn == 0, "{wrong:?}");
     assert!((10.0..50.0).contains(&depth), "{depth}");
 }
+
+/// As `--exact-stacks` has it: none of them cannot be.
+#[test]
+fn stacks_of_a_process_that_is_stopped_for_each_are_all_right() {
+    let target = hot::start("60");
+    let sampler = Sampler::attach(target.pid(), Clock::Wall).expect("a perl");
+    let mut sampler = sampler.with_stops().expect("allowed");
+    (0..LOOKS).for_each(|_| sampler.sample().expect("it lives"));
+    let profile = sampler.into_profile();
+    let (depth, wrong) = hot::judge(&profile);
+    assert!(wrong.is_empty() && profile.taken.torn == 0, "{wrong:?}");
+    assert!((10.0..50.0).contains(&depth) && profile.taken.samples == LOOKS, "{depth}");
+}

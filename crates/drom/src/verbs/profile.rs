@@ -62,6 +62,9 @@ pub struct Args {
     /// With --native: also who called them, as far as the code keeps frame pointers
     #[arg(long, requires = "native")]
     callers: bool,
+    /// Stop the program for each look, some 50 us: no stack is one call off
+    #[arg(long, conflicts_with = "exact")]
+    exact_stacks: bool,
     /// The time that samples are of: all that passes, or what a CPU spends on the program
     #[arg(long, value_enum, default_value = "wall", value_name = "CLOCK")]
     clock: Clock,
@@ -120,7 +123,7 @@ fn attached(args: &Args, pid: i32) -> Result<ExitCode, Failure> {
     let stop = watch_interrupts();
     let base = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
     let mut steps = 0..STARTS_MAX;
-    let mut sampler = attach(pid, args.clock, |error| {
+    let mut sampler = attach(pid, args, |error| {
         let begins = matches!(error, Error::NoInterpreter { .. });
         begins && steps.next().is_some() && !stop.load(Relaxed)
     })?;
@@ -134,7 +137,7 @@ fn started(args: &Args) -> Result<ExitCode, Failure> {
     let mut child = spawn(Command::new("perl").args(&args.script))?;
     let pid = i32::try_from(child.id()).expect("a process number");
     let mut over = false;
-    let attached = attach(pid, args.clock, |error| {
+    let attached = attach(pid, args, |error| {
         over = !matches!(child.try_wait(), Ok(None));
         !over && matches!(error, Error::NoInterpreter { .. } | Error::NoPerl { .. })
     });
@@ -155,14 +158,15 @@ fn started(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 /// As soon as there is an interpreter, while whoever asks has hope in spite of the error.
-fn attach(pid: i32, clock: Clock, mut hope: impl FnMut(&Error) -> bool) -> Result<Sampler, Error> {
-    let of = match clock {
+fn attach(pid: i32, args: &Args, mut hope: impl FnMut(&Error) -> bool) -> Result<Sampler, Error> {
+    let of = match args.clock {
         Clock::Wall => drom_profile::Clock::Wall,
         Clock::Cpu => drom_profile::Clock::Cpu,
     };
     loop {
         match Sampler::attach(pid, of) {
             Err(error) if hope(&error) => clock::sleep(START_STEP),
+            Ok(sampler) if args.exact_stacks => return sampler.with_stops(),
             attached => return attached,
         }
     }
