@@ -142,3 +142,8 @@ pub const OP_TYPE_MASK: u16 = 0x1ff;
 pub const COP_LINE: usize = 0x24;
 pub const COP_FILE: usize = 0x30;
 pub const COP_BYTES: usize = 0x40;
+
+/// glibc's `struct pthread`, from where `fs` points to: the values of keys.
+pub const THREAD_VALUES: u64 = 0x310;
+/// A stack that perl began with; no other one is the last of its chain.
+pub const SI_TYPE_MAIN: i32 = 1;

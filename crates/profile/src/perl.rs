@@ -1,9 +1,9 @@
 //! A perl in another process: which one it is, where its interpreter is, and what its numbers mean.
 
-use std::{io, ops::Range};
+use std::{io, ops::Range, sync::Arc};
 
 use crate::{
-    abi::{Fingerprint, Layout},
+    abi::{self, Fingerprint, Layout},
     error::Error,
     memory::{Memory, Part, Remote},
     program::Symbols,
@@ -22,7 +22,9 @@ pub enum Place {
 pub struct Perl {
     pub layout: Layout,
     pub place: Place,
-    pub ops: Ops,
+    pub ops: Arc<Ops>,
+    /// By which each thread finds the interpreter that it runs (`pthread_getspecific`).
+    pub thread_key: Option<u32>,
     /// `sizeof(struct interpreter)`, which perl exports.
     pub interpreter_bytes: u64,
     /// Where its functions are.
@@ -59,10 +61,11 @@ impl Perl {
         })?;
         let place = place(&memory, &symbols).map_err(denied)?;
         let place = place.ok_or(Error::NoInterpreter { pid })?;
-        let ops = ops(&memory, &symbols).map_err(denied)?;
+        let ops = Arc::new(ops(&memory, &symbols).map_err(denied)?);
+        let thread_key = thread_key(&memory, &symbols).map_err(denied)?;
         let interpreter_bytes = interpreter_bytes(&memory, &symbols).map_err(denied)?;
         let code = symbols.code.clone();
-        Ok(Self { layout, place, ops, interpreter_bytes, code })
+        Ok(Self { layout, place, ops, thread_key, interpreter_bytes, code })
     }
 }
 
@@ -125,6 +128,35 @@ fn interpreter_bytes(memory: &impl Memory, symbols: &Symbols) -> io::Result<u64>
     let mut bytes = [0; 2];
     memory.bytes(symbols.address("PL_interp_size").unwrap_or(0), &mut bytes)?;
     Ok(u16_at(&bytes, 0).into())
+}
+
+fn thread_key(memory: &impl Memory, symbols: &Symbols) -> io::Result<Option<u32>> {
+    let Some(at) = symbols.address("PL_thr_key") else { return Ok(None) };
+    let mut key = [0; 4];
+    Ok(memory.bytes(at, &mut key)?.then(|| u32::from_le_bytes(key)))
+}
+
+/// Whether what lies there can be one: its stacks end where perl has begun.
+pub fn is_interpreter(memory: &impl Memory, layout: &Layout, at: u64) -> io::Result<bool> {
+    const STACKS_MAX: usize = 1_000;
+    let first = at.wrapping_add(layout.interpreter_curstackinfo as u64);
+    let mut stack = memory.word(first)?.unwrap_or(0);
+    for _ in 0..STACKS_MAX {
+        let mut bytes = [0; abi::SI_BYTES];
+        if stack == 0 || !memory.bytes(stack, &mut bytes)? {
+            return Ok(false);
+        }
+        let [top, max, kind] =
+            [abi::SI_CXIX, abi::SI_CXMAX, layout.si_type].map(|at| u32_at(&bytes, at) as i32);
+        stack = u64_at(&bytes, abi::SI_PREV);
+        if !(-1..=max).contains(&top) || (kind == abi::SI_TYPE_MAIN) != (stack == 0) {
+            return Ok(false);
+        }
+        if stack == 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Longer names of operators there are none.

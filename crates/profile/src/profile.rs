@@ -30,6 +30,9 @@ pub enum Kind {
     Op,
     /// A function of compiled code, or in brackets the file that it is in.
     Native,
+    /// All that it did; the outermost frame, where there was more than one.
+    Thread,
+    Process,
 }
 
 /// Stacks, outermost frame first, and how often each was seen.
@@ -85,7 +88,7 @@ impl Kind {
     /// Code of Perl's or a sub in C: not what perl itself does for it.
     #[must_use]
     pub fn is_code(self) -> bool {
-        !matches!(self, Self::Op | Self::Boundary)
+        !matches!(self, Self::Op | Self::Boundary | Self::Thread | Self::Process)
     }
 }
 
@@ -140,8 +143,14 @@ impl Profile {
 
     /// Adds what another one has.
     pub fn merge(&mut self, other: &Self) {
+        self.merge_below(None, other);
+    }
+
+    /// The same, with a frame around all of it.
+    pub(crate) fn merge_below(&mut self, outermost: Option<Frame>, other: &Self) {
         for (stack, count) in &other.stacks {
             let frames = stack.iter().map(|number| other.frames[*number as usize].clone());
+            let frames = outermost.iter().cloned().chain(frames);
             let own: Vec<u32> = frames.map(|frame| self.number(frame)).collect();
             self.count(&own, *count);
             if let Some(calls) = other.calls.get(stack) {

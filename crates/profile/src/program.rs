@@ -14,7 +14,7 @@ use crate::error::Error;
 
 /// A symbol of it tells that a file holds perl.
 const MARK: &str = "PL_op_name";
-const WANTED: [&str; 10] = [
+const WANTED: [&str; 11] = [
     MARK,
     "PL_revision",
     "PL_version",
@@ -25,6 +25,7 @@ const WANTED: [&str; 10] = [
     "PL_opargs",
     "PL_curcop",
     "PL_curstackinfo",
+    "PL_thr_key",
 ];
 
 /// Of the file that holds perl: addresses in the process and sizes of what was asked for.

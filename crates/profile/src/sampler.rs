@@ -1,314 +1,117 @@
-//! Looks at a process and says what it sees by name: a [`Sampler`] is one process's, and so is its
-//! profile. When to look is the caller's business.
+//! Looks at a process and says what it sees by name: a [`Sampler`] is one process's, with all its
+//! threads. When to look is the caller's business.
 
-use std::{collections::HashMap, io, time::Duration};
+use std::time::Duration;
 
-use drom_observe::{RunState, Stat, process_cpu};
+use drom_observe::{Stat, process_cpu};
 
 use crate::{
     error::Error,
-    memory::{Memory, Remote},
-    names::{Names, cv_of},
-    perl::{Perl, boundary, gone},
-    profile::{Clock, Frame, Kind, Profile},
-    tracee::{Still, Tracee},
-    walk::{self, Look, Walker},
+    perl::Perl,
+    profile::{Clock, Frame, Kind, Profile, Taken},
+    threads::{Looked, Thread, Threads, Way},
 };
 
 pub struct Sampler {
-    memory: Remote,
-    cpu: Option<Cpu>,
-    stops: Option<Stops>,
-    perl: Perl,
-    walker: Walker,
-    names: Names,
-    look: Look,
-    profile: Profile,
-    /// In the profile, of frames whose names are known, and of operators.
-    frames: HashMap<walk::Frame, u32>,
-    ops: HashMap<u16, u32>,
-    /// Code and a statement of the main program; zeroes are not known yet.
-    main: (u64, u64),
-    stack: Vec<u32>,
-}
-
-/// Where the process stands still under each look.
-struct Stops {
-    tracee: Tracee,
-    state: RunState,
-}
-
-/// Where samples are of CPU time.
-struct Cpu {
-    run_state: RunState,
-    /// What the process had used before.
-    before: Duration,
-}
-
-impl Cpu {
-    fn of(pid: i32) -> Result<Self, Error> {
-        let before = process_cpu(pid).ok_or(Error::NoProcess { pid })?;
-        let run_state = RunState::of(pid).map_err(|_| Error::NoProcess { pid })?;
-        Ok(Self { run_state, before })
-    }
-}
-
-/// Who is about to end cannot be traced any more, either.
-fn not_stopped(pid: i32, state: &RunState, source: io::Error) -> Error {
-    match source.raw_os_error() == Some(libc::ESRCH) || state.is_running().is_err() {
-        true => Error::Ended { pid },
-        false => Error::NotStopped { pid, source },
-    }
+    pid: i32,
+    way: Way,
+    /// What the process had used before, where samples are of CPU time.
+    cpu_before: Option<Duration>,
+    threads: Threads,
+    looks: u64,
+    /// Of the process: its threads have their own.
+    pub(crate) taken: Taken,
 }
 
 impl Sampler {
     /// # Errors
     /// Why the process cannot be looked into.
     pub fn attach(pid: i32, clock: Clock) -> Result<Self, Error> {
+        let of_cpu = clock == Clock::Cpu;
+        let cpu_before = of_cpu.then(|| process_cpu(pid).ok_or(Error::NoProcess { pid }));
+        let is_child = Stat::of(pid).is_some_and(|stat| stat.parent as u32 == std::process::id());
         Ok(Self {
-            memory: Remote { pid },
-            cpu: if clock == Clock::Cpu { Some(Cpu::of(pid)?) } else { None },
-            stops: None,
-            perl: Perl::attach(pid)?,
-            walker: Walker::default(),
-            names: Names::default(),
-            look: Look::default(),
-            profile: Profile::default(),
-            frames: HashMap::new(),
-            ops: HashMap::new(),
-            main: (0, 0),
-            stack: Vec::new(),
+            pid,
+            way: Way { of_cpu, stops: false },
+            cpu_before: cpu_before.transpose()?,
+            threads: Threads::of(pid, is_child, Perl::attach(pid)?)?,
+            looks: 0,
+            taken: Taken::default(),
         })
     }
 
-    /// From now on the process is stopped for each look, unless it waits anyway. Looks are then all
-    /// taken in the thread that calls this.
+    /// From now on a thread is stopped while it is looked at, unless it waits anyway. Looks are
+    /// then all taken in the thread that calls this.
     ///
     /// # Errors
     /// That it may not be stopped.
     pub fn with_stops(mut self) -> Result<Self, Error> {
-        let pid = self.memory.pid;
-        let state = RunState::of(pid).map_err(|_| Error::Ended { pid })?;
-        let is_child = Stat::of(pid).is_some_and(|stat| stat.parent as u32 == std::process::id());
-        let mut tracee = Tracee::new(pid, is_child);
-        // Of one that has just ended the first look tells.
-        let refused = tracee.stop().err().map(|source| not_stopped(pid, &state, source));
-        if let Some(error @ Error::NotStopped { .. }) = refused {
-            return Err(error);
-        }
-        self.stops = Some(Stops { tracee, state });
+        self.threads.living[0].try_stop()?;
+        self.way.stops = true;
         Ok(self)
     }
 
-    /// Takes a sample; of CPU time only if the process has work to do.
+    /// Takes a sample of each thread; of CPU time only of those that have work to do.
     ///
     /// # Errors
     /// That the process is gone.
     pub fn sample(&mut self) -> Result<(), Error> {
-        if self.is_idle()? {
-            self.profile.taken.idle += 1;
-            return Ok(());
-        }
-        match self.stops.take() {
-            None => self.look().map_err(|source| gone(self.memory.pid, source))?,
-            Some(mut stops) => {
-                let looked = self.look_at_rest(&mut stops);
-                self.stops = Some(stops);
-                looked?;
+        let pid = self.pid;
+        self.threads.renew().map_err(|source| crate::perl::gone(pid, source))?;
+        self.looks += 1;
+        let mut at = 0;
+        while let Some(thread) = self.threads.living.get_mut(at) {
+            let is_main = thread.tid == pid;
+            match thread.sample(self.way, is_main)? {
+                Looked::Ended if is_main => return Err(Error::Ended { pid }),
+                Looked::Ended => {
+                    self.threads.retire(at);
+                    continue;
+                }
+                Looked::Lost => return Err(Error::Ended { pid }),
+                Looked::Counted | Looked::Nothing => at += 1,
             }
         }
-        self.profile.count(&self.stack, 1);
-        self.profile.taken.torn += u64::from(self.look.is_torn);
+        if let Some(before) = self.cpu_before {
+            let now = process_cpu(pid).ok_or(Error::Ended { pid })?;
+            self.taken.cpu = Some(now.saturating_sub(before));
+        }
         Ok(())
     }
 
-    /// While nothing moves: it waits for something all the time, or is stopped.
-    fn look_at_rest(&mut self, stops: &mut Stops) -> Result<(), Error> {
-        let pid = self.memory.pid;
-        if let Some(still) = Still::now(&stops.state) {
-            self.look().map_err(|source| gone(pid, source))?;
-            if Still::now(&stops.state) == Some(still) {
-                return Ok(());
-            }
-        }
-        let stopped = stops.tracee.stop();
-        let _stopped = stopped.map_err(|source| not_stopped(pid, &stops.state, source))?;
-        self.look().map_err(|source| gone(pid, source))
+    /// What of it could not be seen.
+    #[must_use]
+    pub fn notice(&self) -> Option<String> {
+        let why = self.threads.refused.as_ref()?;
+        Some(format!(
+            "process {} has several threads, and only its first interpreter is seen: {why}",
+            self.pid
+        ))
     }
 
-    /// Only where that makes a difference.
-    fn is_idle(&mut self) -> Result<bool, Error> {
-        let Some(cpu) = &self.cpu else { return Ok(false) };
-        let ended = || Error::Ended { pid: self.memory.pid };
-        let now = process_cpu(self.memory.pid).ok_or_else(ended)?;
-        self.profile.taken.cpu = Some(now.saturating_sub(cpu.before));
-        cpu.run_state.is_running().map(|is_running| !is_running).map_err(|_| ended())
-    }
-
-    /// What was seen so far.
-    pub fn profile(&mut self) -> &mut Profile {
-        &mut self.profile
-    }
-
+    /// What was seen: of several threads each below a frame of its own.
     #[must_use]
     pub fn into_profile(self) -> Profile {
-        self.profile
-    }
-
-    /// What runs now, outermost frame first.
-    fn look(&mut self) -> io::Result<()> {
-        self.walker.look(&self.memory, &self.perl, &mut self.look)?;
-        let (has_changed, leaf) = self.names.check(&self.memory, &self.look)?;
-        if has_changed {
-            self.frames.clear();
-        }
-        self.learn_main()?;
-        self.grow()?;
-        let is_mended = self.mend()?;
-        self.stack.clear();
-        for at in (0..self.look.frames.len()).rev() {
-            let number = self.number(self.look.frames[at])?;
-            self.stack.extend(number);
-        }
-        // The operator is read with the statement, and is as much another sub's.
-        let leaf = leaf.filter(|_| !is_mended);
-        let leaf = leaf.map_or(Ok(None), |number| self.leaf(number))?;
-        self.stack.extend(leaf);
-        Ok(())
-    }
-
-    /// The main program is at the statement that the outermost context has kept, when it has called
-    /// a sub.
-    fn learn_main(&mut self) -> io::Result<()> {
-        let [.., _, outermost] = self.look.frames[..] else { return Ok(()) };
-        if self.look.is_torn || outermost.cop == self.main.1 {
-            return Ok(());
-        }
-        if let Some(code) = self.place_code(outermost.cop)? {
-            if code != self.main.0 {
-                self.frames.retain(|frame, _| frame.kind != walk::Kind::Main);
-            }
-            self.main = (code, outermost.cop);
-        }
-        Ok(())
-    }
-
-    /// Subs that were called between the look at the height of the stack and that at the stack.
-    /// What is called by a statement of another sub than the one below was there at another time.
-    fn grow(&mut self) -> io::Result<()> {
-        for (cv, called_at) in std::mem::take(&mut self.look.above) {
-            let Some(innermost) = self.look.frames.first().copied() else { return Ok(()) };
-            let caller = self.code(innermost)?.map(|(code, _)| code);
-            let new = walk::Frame { kind: walk::Kind::Sub(cv), cop: innermost.cop };
-            let is_called_there = caller.is_some() && self.place_code(called_at)? == caller;
-            if !is_called_there || self.code(new)?.is_none() {
-                return Ok(());
-            }
-            self.look.frames[0].cop = called_at;
-            self.look.frames.insert(0, new);
-        }
-        Ok(())
-    }
-
-    /// The stack and the statement that runs are read one after the other, and meanwhile subs were
-    /// called and have returned. The stack is what was; of a sub that is not at a statement of its
-    /// own (mostly the innermost one) only that it ran is known, and where it called another one
-    /// last. Whether that was so.
-    fn mend(&mut self) -> io::Result<bool> {
-        let Some(at) = self.first_misfit()? else { return Ok(false) };
-        let Some((code, start)) = self.code(self.look.frames[at])? else { return Ok(false) };
-        let is_its = at == 0 && self.place_code(self.look.left)? == Some(code);
-        self.look.frames.drain(..at);
-        self.look.frames[0].cop = if is_its { self.look.left } else { start };
-        Ok(true)
-    }
-
-    /// The outermost frame whose statement is another sub's.
-    fn first_misfit(&mut self) -> io::Result<Option<usize>> {
-        for at in (0..self.look.frames.len()).rev() {
-            let seen = self.look.frames[at];
-            if self.frames.contains_key(&seen) {
+        let Threads { living, ended, .. } = self.threads;
+        let is_seen = |thread: &Thread| thread.interpreter.profile.taken.samples > 0;
+        let are_many = living.iter().chain(&ended).filter(|thread| is_seen(thread)).count() > 1;
+        let mut all = Profile::default();
+        for thread in living.into_iter().chain(ended) {
+            let part = thread.looks as f64 / self.looks.max(1) as f64;
+            let mut profile = thread.interpreter.profile;
+            if profile.taken.samples == 0 && thread.tid != self.pid {
                 continue;
             }
-            let own = self.code(seen)?.map(|(code, _)| code);
-            let place = self.place_code(seen.cop)?;
-            if own.zip(place).is_some_and(|(own, place)| own != place) {
-                return Ok(Some(at));
-            }
+            profile.taken.wall = self.taken.wall.mul_f64(part);
+            let frame = Frame {
+                name: format!("thread {}", thread.tid).into(),
+                kind: Kind::Thread,
+                file: "".into(),
+                line: 0,
+            };
+            all.merge_below(are_many.then_some(frame), &profile);
         }
-        Ok(None)
-    }
-
-    /// Whose code it is, where that is known.
-    fn place_code(&mut self, cop: u64) -> io::Result<Option<u64>> {
-        let place = self.names.place(&self.memory, &self.perl, cop)?;
-        Ok(place.map(|place| place.code).filter(|code| *code != 0))
-    }
-
-    /// The code of a frame's sub and its first statement, where they are known.
-    fn code(&mut self, frame: walk::Frame) -> io::Result<Option<(u64, u64)>> {
-        let found = match frame.kind {
-            walk::Kind::Sub(cv) => {
-                let sub = self.names.sub(&self.memory, &self.perl, cv)?;
-                sub.map(|sub| (sub.code, sub.start))
-            }
-            walk::Kind::Main => Some(self.main),
-            _ => None,
-        };
-        Ok(found.filter(|(code, _)| *code != 0))
-    }
-
-    /// `None` of what is none, as of a sub that is about to be called.
-    fn number(&mut self, seen: walk::Frame) -> io::Result<Option<u32>> {
-        if let Some(number) = self.frames.get(&seen) {
-            return Ok(Some(*number));
-        }
-        let Some(frame) = self.frame(seen)? else { return Ok(None) };
-        let number = self.profile.number(frame);
-        self.frames.insert(seen, number);
-        Ok(Some(number))
-    }
-
-    fn frame(&mut self, seen: walk::Frame) -> io::Result<Option<Frame>> {
-        let place = self.names.place(&self.memory, &self.perl, seen.cop)?;
-        let (file, line) = place.map_or(("".into(), 0), |place| (place.file, place.line));
-        let (name, kind) = match seen.kind {
-            walk::Kind::Sub(cv) | walk::Kind::Format(cv) => {
-                match self.names.sub(&self.memory, &self.perl, cv)? {
-                    Some(sub) => (sub.name, Kind::Sub),
-                    None => return Ok(None),
-                }
-            }
-            walk::Kind::EvalBlock => ("(eval)".into(), Kind::Eval),
-            walk::Kind::EvalText => ("(eval STRING)".into(), Kind::Eval),
-            walk::Kind::Require => (format!("(require {file})").into(), Kind::Eval),
-            walk::Kind::Boundary(si_type) => {
-                (format!("({})", boundary(si_type).unwrap_or("perl")).into(), Kind::Boundary)
-            }
-            walk::Kind::Main => ("main".into(), Kind::Main),
-        };
-        Ok(Some(Frame { name, kind, file, line }))
-    }
-
-    /// The XS sub or the operator that runs.
-    fn leaf(&mut self, number: u16) -> io::Result<Option<u32>> {
-        let op = |name: &str, kind| Frame { name: name.into(), kind, file: "".into(), line: 0 };
-        if number == self.perl.ops.entersub {
-            let called = self.memory.word(self.look.called)?.unwrap_or(0);
-            if let Some(cv) = cv_of(&self.memory, called)?
-                && let Some(sub) = self.names.sub(&self.memory, &self.perl, cv)?
-                && sub.is_xs
-            {
-                return Ok(Some(self.profile.number(op(&sub.name, Kind::Xs))));
-            }
-        }
-        if let Some(known) = self.ops.get(&number) {
-            return Ok(Some(*known));
-        }
-        let name = self.perl.ops.names.get(usize::from(number));
-        let Some(name) = name else { return Ok(None) };
-        let known = self.profile.number(op(&format!("CORE:{name}"), Kind::Op));
-        self.ops.insert(number, known);
-        Ok(Some(known))
+        (all.taken.cpu, all.taken.missed) = (self.taken.cpu, self.taken.missed);
+        all
     }
 }

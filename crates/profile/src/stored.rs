@@ -158,6 +158,8 @@ fn folded_frame(name: &str) -> Frame {
     let kind = match name {
         "main" => Kind::Main,
         name if name.starts_with("CORE:") => Kind::Op,
+        name if name.starts_with("thread ") => Kind::Thread,
+        name if name.starts_with("process ") => Kind::Process,
         name if name.starts_with("(eval") || name.starts_with("(require ") => Kind::Eval,
         name if name.starts_with('(') && name.ends_with(')') => Kind::Boundary,
         _ => Kind::Sub,

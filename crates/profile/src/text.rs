@@ -22,7 +22,7 @@ const INDENT_MAX: usize = 60;
 pub fn table(profile: &Profile, rows: usize) -> String {
     let all = profile.taken.samples;
     let each_s = profile.taken.each_s();
-    let mut out = format!("{}\n", summary(profile.taken));
+    let mut out = format!("{}\n", summary(profile));
     out += "%Time ExclSec CumulS #Calls sec/call Csec/c  Name\n";
     for share in profile.shares().into_iter().take(rows) {
         let percent = 100.0 * share.exclusive as f64 / all.max(1) as f64;
@@ -61,7 +61,7 @@ pub fn tree(profile: &Profile) -> String {
     let tree = Tree::of(profile);
     let whole = tree.nodes.len();
     let nodes = tree.without_small((all / TREE_SHARE).max(1)).nodes;
-    let mut out = format!("{}\n%Time CumulS ExclSec  Name\n", summary(profile.taken));
+    let mut out = format!("{}\n%Time CumulS ExclSec  Name\n", summary(profile));
     for node in &nodes {
         let percent = 100.0 * node.total as f64 / all.max(1) as f64;
         let (total_s, own_s) = (node.total as f64 * each_s, node.own as f64 * each_s);
@@ -119,7 +119,8 @@ fn points(change: &Change) -> String {
     }
 }
 
-fn summary(taken: Taken) -> String {
+fn summary(profile: &Profile) -> String {
+    let taken = profile.taken;
     let wall_s = taken.wall.as_secs_f64();
     if let Some(Counted { calls, statements, is_cut }) = taken.counted {
         let cut = if is_cut { "; counting was cut off" } else { "" };
@@ -132,8 +133,20 @@ fn summary(taken: Taken) -> String {
             format!("{} samples of {cpu_s:.2} s of CPU time in {wall_s:.2} s", taken.samples)
         }
     };
+    let text = text + &of_many(profile);
     let besides = besides(taken);
     if besides.is_empty() { text } else { text + ", " + &besides }
+}
+
+/// The time is that of all of them together: ` of 3 threads`.
+#[must_use]
+pub fn of_many(profile: &Profile) -> String {
+    let of = |kind: Kind| profile.frames().iter().filter(|frame| frame.kind == kind).count();
+    match (of(Kind::Process), of(Kind::Thread)) {
+        (0, 0) => String::new(),
+        (0, threads) => format!(" of {threads} threads"),
+        (processes, _) => format!(" of {processes} processes"),
+    }
 }
 
 /// What is to be known of the samples: `3 missed, 1 torn`; empty where all is well.
@@ -161,7 +174,7 @@ pub fn collapsed(profile: &Profile, with_lines: bool) -> String {
 /// A semicolon would end the frame.
 fn folded_name(frame: &Frame, with_lines: bool) -> String {
     let name = frame.name.replace(';', ":");
-    match with_lines && !matches!(frame.kind, Kind::Op | Kind::Xs | Kind::Native) {
+    match with_lines && frame.line > 0 {
         true => format!("{name}:{}", frame.line),
         false => name,
     }
@@ -195,6 +208,16 @@ mod tests {
         assert_eq!(table(&some(), ROWS), expected);
         assert_eq!(table(&some(), 1).lines().count(), 3);
         assert!(table(&Profile::default(), 1).starts_with("0 samples in 0.00 s\n"));
+    }
+
+    #[test]
+    fn the_time_of_many_is_said_to_be_so() {
+        let mut both = some();
+        both.merge_below(Some(frame("thread 7", Kind::Thread, 0)), &some());
+        assert!(table(&both, 1).starts_with("8 samples in 4.00 s of 1 threads, 2 torn\n"));
+        assert!(collapsed(&both, true).contains("thread 7;main:9;A::b:c:2 3\n"));
+        both.merge_below(Some(frame("process 7 (x)", Kind::Process, 0)), &some());
+        assert!(tree(&both).starts_with("12 samples in 6.00 s of 1 processes"));
     }
 
     #[test]

@@ -128,6 +128,21 @@ impl Tracee {
     }
 }
 
+impl Stopped<'_> {
+    /// Where the thread's own memory is (`fs`).
+    pub fn thread_base(&self) -> io::Result<u64> {
+        // SAFETY: the request writes one such structure, for which all zeroes are numbers.
+        unsafe {
+            let mut registers: libc::user_regs_struct = std::mem::zeroed();
+            let into = &raw mut registers;
+            match libc::ptrace(libc::PTRACE_GETREGS, self.tracee.tid, 0usize, into) {
+                -1 => Err(io::Error::last_os_error()),
+                _ => Ok(registers.fs_base),
+            }
+        }
+    }
+}
+
 impl Drop for Stopped<'_> {
     /// It goes on with its signal as if nothing had been, and stays stopped where it was.
     fn drop(&mut self) {

@@ -46,6 +46,8 @@ pub struct Look {
     pub above: Vec<(u64, u64)>,
     /// Something moved while it was read, twice.
     pub is_torn: bool,
+    /// The interpreter is not where it was.
+    pub is_lost: bool,
 }
 
 /// Deeper stacks are cut, so that no broken number makes a look endless.
@@ -183,6 +185,7 @@ impl Walker {
         }
         memory.read(&mut parts)?;
         let is_read = has_guess && parts.iter().all(|part| part.is_read);
+        look.is_lost = !parts[2 * usize::from(has_guess)].is_read;
         drop(parts);
         let (cop, first) = match perl.interpreter() {
             Some(_) => {

@@ -58,10 +58,10 @@ impl Watch {
             let now_ns = clock::monotonic_ns();
             while next_ns + self.mean_ns() < now_ns {
                 next_ns += self.gap_ns(&mut rng);
-                sampler.profile().taken.missed += u64::from(next_ns < now_ns);
+                sampler.taken.missed += u64::from(next_ns < now_ns);
             }
         };
-        sampler.profile().taken.wall += Duration::from_nanos(clock::monotonic_ns() - began_ns);
+        sampler.taken.wall += Duration::from_nanos(clock::monotonic_ns() - began_ns);
         Ok(ended)
     }
 

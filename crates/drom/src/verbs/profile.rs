@@ -128,7 +128,8 @@ fn attached(args: &Args, pid: i32) -> Result<ExitCode, Failure> {
         begins && steps.next().is_some() && !stop.load(Relaxed)
     })?;
     let ended = watch(args).run(&mut sampler, stop)?;
-    tell(args, sampler.profile(), &base)?;
+    notice(&sampler);
+    tell(args, &sampler.into_profile(), &base)?;
     Ok(if ended == Ended::Stopped { Exit::Interrupted } else { Exit::Done }.into())
 }
 
@@ -144,6 +145,7 @@ fn started(args: &Args) -> Result<ExitCode, Failure> {
     let mut profile = Profile::default();
     let watched = attached.and_then(|mut sampler| {
         let ended = watch(args).run(&mut sampler, stop);
+        notice(&sampler);
         profile = sampler.into_profile();
         ended.map(drop)
     });
@@ -169,6 +171,12 @@ fn attach(pid: i32, args: &Args, mut hope: impl FnMut(&Error) -> bool) -> Result
             Ok(sampler) if args.exact_stacks => return sampler.with_stops(),
             attached => return attached,
         }
+    }
+}
+
+fn notice(sampler: &Sampler) {
+    if let Some(notice) = sampler.notice() {
+        say::line(format!("drom profile: {notice}"));
     }
 }
 

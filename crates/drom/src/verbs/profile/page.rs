@@ -38,7 +38,7 @@ pub fn page(profile: &Profile, name: &str, base: &Path) -> String {
                 || format!("{} samples", taken.samples),
                 |counted| format!("{} calls, {} statements", counted.calls, counted.statements),
             ),
-            time(taken.wall.as_secs_f64()),
+            time(taken.wall.as_secs_f64()) + &text::of_many(profile),
             taken.cpu.map_or("wall clock".to_owned(), |cpu| {
                 format!("{} of CPU time, which the samples are of", time(cpu.as_secs_f64()))
             }),
@@ -76,7 +76,7 @@ fn notices(taken: Taken) -> Vec<String> {
 
 fn node(node: &Node) -> FlameNode {
     let colour = match node.kind {
-        Kind::Main | Kind::Sub => Colour::Perl,
+        Kind::Main | Kind::Sub | Kind::Thread | Kind::Process => Colour::Perl,
         Kind::Xs | Kind::Native => Colour::Xs,
         Kind::Eval => Colour::Eval,
         Kind::Boundary => Colour::Boundary,
