@@ -21,6 +21,8 @@ pub enum Error {
     NotStopped { pid: i32, source: io::Error },
     #[error("process {pid} is no Perl: neither its program nor a library of it has perl in it")]
     NoPerl { pid: i32 },
+    #[error("process {pid} runs another program now, which is no Perl: {program}")]
+    Replaced { pid: i32, program: String },
     #[error("{} of process {pid} cannot be read: {source}", file.display())]
     File { pid: i32, file: PathBuf, source: io::Error },
     #[error("{} is no program that can be understood: {reason}", file.display())]

@@ -1,5 +1,5 @@
-//! One interpreter of a process: what runs in it, by name. An [`Interpreter`] counts the stacks that
-//! it sees; when to look, and whether somebody else moves them, is the caller's business.
+//! One interpreter of a process: what runs in it, by name. An [`Interpreter`] counts the stacks
+//! that it sees; when to look, and whether somebody else moves them, is the caller's business.
 
 use std::{collections::HashMap, io};
 
@@ -45,17 +45,17 @@ impl Interpreter {
         }
     }
 
-    /// What is seen from now on is seen there; what was seen is kept.
-    pub fn move_to(&mut self, perl: Perl) {
-        if self.perl.place != perl.place {
-            let profile = std::mem::take(&mut self.profile);
-            *self = Self { profile, ..Self::new(self.memory, perl) };
-        }
+    /// What is seen from now on is seen in this perl; what was seen is kept.
+    pub fn begin_anew(&mut self, perl: Perl) {
+        let profile = std::mem::take(&mut self.profile);
+        *self = Self { profile, ..Self::new(self.memory, perl) };
     }
 
-    /// The same for another interpreter of the same perl.
+    /// The same for another interpreter of this perl.
     pub fn switch_to(&mut self, at: u64) {
-        self.move_to(Perl { place: Place::Interpreter(at), ..self.perl.clone() });
+        if self.perl.interpreter() != Some(at) {
+            self.begin_anew(Perl { place: Place::Interpreter(at), ..self.perl.clone() });
+        }
     }
 
     /// Counts the stack that the last look has seen.

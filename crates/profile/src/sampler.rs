@@ -1,13 +1,14 @@
 //! Looks at a process and says what it sees by name: a [`Sampler`] is one process's, with all its
 //! threads. When to look is the caller's business.
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
-use drom_observe::{Stat, process_cpu};
+use drom_observe::{Stat, clock, process_cpu};
 
 use crate::{
     error::Error,
-    perl::Perl,
+    memory::Remote,
+    perl::{Perl, is_interpreter},
     profile::{Clock, Frame, Kind, Profile, Taken},
     threads::{Looked, Thread, Threads, Way},
 };
@@ -19,23 +20,49 @@ pub struct Sampler {
     cpu_before: Option<Duration>,
     threads: Threads,
     looks: u64,
+    /// When the interpreter was seen to be gone, if it is.
+    lost_ns: Option<u64>,
+    title: String,
     /// Of the process: its threads have their own.
     pub(crate) taken: Taken,
 }
+
+/// A perl has its interpreter by then.
+const BEGINS_MAX_NS: u64 = 500_000_000;
 
 impl Sampler {
     /// # Errors
     /// Why the process cannot be looked into.
     pub fn attach(pid: i32, clock: Clock) -> Result<Self, Error> {
-        let of_cpu = clock == Clock::Cpu;
-        let cpu_before = of_cpu.then(|| process_cpu(pid).ok_or(Error::NoProcess { pid }));
+        Self::of(pid, Way { of_cpu: clock == Clock::Cpu, stops: false }, Perl::attach(pid)?)
+    }
+
+    pub(crate) fn attach_by(pid: i32, way: Way) -> Result<Self, Error> {
+        let sampler = Self::of(pid, way, Perl::attach(pid)?)?;
+        if way.stops { sampler.with_stops() } else { Ok(sampler) }
+    }
+
+    /// A child of this one that is still the same perl: what is known of that need not be read.
+    pub(crate) fn forked(&self, pid: i32) -> Option<Self> {
+        let perl = &self.threads.living[0].interpreter.perl;
+        let is_same = match perl.interpreter() {
+            Some(at) => is_interpreter(&Remote { pid }, &perl.layout, at).ok()?,
+            None => false,
+        };
+        if is_same { Self::of(pid, self.way, perl.clone()).ok() } else { None }
+    }
+
+    fn of(pid: i32, way: Way, perl: Perl) -> Result<Self, Error> {
+        let cpu_before = way.of_cpu.then(|| process_cpu(pid).ok_or(Error::NoProcess { pid }));
         let is_child = Stat::of(pid).is_some_and(|stat| stat.parent as u32 == std::process::id());
         Ok(Self {
             pid,
-            way: Way { of_cpu, stops: false },
+            way,
             cpu_before: cpu_before.transpose()?,
-            threads: Threads::of(pid, is_child, Perl::attach(pid)?)?,
+            threads: Threads::of(pid, is_child, perl)?,
             looks: 0,
+            lost_ns: None,
+            title: title(pid),
             taken: Taken::default(),
         })
     }
@@ -59,6 +86,9 @@ impl Sampler {
         let pid = self.pid;
         self.threads.renew().map_err(|source| crate::perl::gone(pid, source))?;
         self.looks += 1;
+        if self.looks.is_power_of_two() {
+            self.name();
+        }
         let mut at = 0;
         while let Some(thread) = self.threads.living.get_mut(at) {
             let is_main = thread.tid == pid;
@@ -68,15 +98,63 @@ impl Sampler {
                     self.threads.retire(at);
                     continue;
                 }
-                Looked::Lost => return Err(Error::Ended { pid }),
-                Looked::Counted | Looked::Nothing => at += 1,
+                Looked::Lost if is_main => return self.find_again(),
+                _ => at += 1,
             }
         }
+        self.lost_ns = None;
         if let Some(before) = self.cpu_before {
             let now = process_cpu(pid).ok_or(Error::Ended { pid })?;
             self.taken.cpu = Some(now.saturating_sub(before));
         }
         Ok(())
+    }
+
+    /// Who ends has no name any more.
+    fn name(&mut self) {
+        let title = title(self.pid);
+        if !title.is_empty() {
+            self.title = title;
+        }
+    }
+
+    /// The process runs another program; a perl has an interpreter soon.
+    fn find_again(&mut self) -> Result<(), Error> {
+        let now_ns = clock::monotonic_ns();
+        let since_ns = *self.lost_ns.get_or_insert(now_ns);
+        match Perl::attach(self.pid) {
+            Ok(perl) => {
+                self.threads.begin_anew(perl);
+                self.name();
+                Ok(())
+            }
+            Err(Error::NoProcess { pid }) => Err(Error::Ended { pid }),
+            Err(_) if now_ns - since_ns < BEGINS_MAX_NS => Ok(()),
+            Err(Error::NoPerl { pid }) => Err(Error::Replaced { pid, program: title(pid) }),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    pub(crate) fn way(&self) -> Way {
+        self.way
+    }
+
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks
+    }
+
+    /// What it was called last: its script, or what that calls it (`$0`).
+    pub(crate) fn title(&self) -> &str {
+        &self.title
+    }
+
+    pub(crate) fn has_samples(&self) -> bool {
+        let all = self.threads.living.iter().chain(&self.threads.ended);
+        all.into_iter().any(|thread| thread.interpreter.profile.taken.samples > 0)
     }
 
     /// What of it could not be seen.
@@ -113,5 +191,53 @@ impl Sampler {
         }
         (all.taken.cpu, all.taken.missed) = (self.taken.cpu, self.taken.missed);
         all
+    }
+}
+
+/// What it is by its command line: of a perl the script.
+fn title(pid: i32) -> String {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = String::from_utf8_lossy(&line);
+    title_of(line.trim_end_matches('\0').split('\0'))
+}
+
+fn title_of<'w>(mut words: impl Iterator<Item = &'w str>) -> String {
+    let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+    let program = words.next().unwrap_or("");
+    if !name(program).starts_with("perl") {
+        return name(program);
+    }
+    let script = words.find(|word| !word.starts_with('-') || is_code(word));
+    match script {
+        Some(word) if is_code(word) => "-e".to_owned(),
+        Some(word) => name(word),
+        None => name(program),
+    }
+}
+
+/// `-e`, also behind others that take nothing: `-nle`.
+fn is_code(word: &str) -> bool {
+    let letters = word.strip_prefix('-').unwrap_or("");
+    !letters.is_empty()
+        && letters.bytes().all(|letter| letter.is_ascii_lowercase() || letter == b'E')
+        && letters.ends_with(['e', 'E'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_called_by_its_script() {
+        let of = |line: &str| title_of(line.split(' '));
+        assert_eq!(
+            (of("perl /a/b.pl x"), of("perl -w -Ilib b.pl")),
+            ("b.pl".into(), "b.pl".into())
+        );
+        assert_eq!(
+            (of("perl -lne print f"), of("/usr/bin/perl5.36")),
+            ("-e".into(), "perl5.36".into())
+        );
+        assert_eq!((of("starman worker"), of("")), ("starman".into(), "".into()));
     }
 }

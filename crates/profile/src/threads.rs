@@ -92,6 +92,17 @@ impl Threads {
         if self.living[0].base.is_some() && self.refused.is_none() { self.switch() } else { Ok(()) }
     }
 
+    /// Another program is there in place of what was: one thread, and nothing is where it was.
+    pub fn begin_anew(&mut self, perl: Perl) {
+        while self.living.len() > 1 {
+            self.retire(1);
+        }
+        (self.refused, self.renewed_ns, self.doubtful_ns) = (None, 0, None);
+        let main = &mut self.living[0];
+        (main.base, main.is_perl) = (None, true);
+        main.interpreter.begin_anew(perl);
+    }
+
     /// Who has ended is looked at no more.
     pub fn retire(&mut self, at: usize) {
         self.ended.push(self.living.remove(at));

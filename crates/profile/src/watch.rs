@@ -10,7 +10,7 @@ use std::{
 use drom_observe::clock;
 use drom_stats::Rng;
 
-use crate::{error::Error, sampler::Sampler};
+use crate::{error::Error, family::Family};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Watch {
@@ -37,32 +37,30 @@ impl Watch {
     ///
     /// # Errors
     /// Why the process cannot be looked into any more, but for its end.
-    pub fn run(&self, sampler: &mut Sampler, stop: &AtomicBool) -> Result<Ended, Error> {
+    pub fn run(&self, family: &mut Family, stop: &AtomicBool) -> Result<Ended, Error> {
         let mut rng = Rng::new(self.seed);
         let began_ns = clock::monotonic_ns();
         let end_ns = self.duration.map_or(u64::MAX, |length| began_ns + length.as_nanos() as u64);
         let mut next_ns = began_ns;
-        let ended = loop {
+        loop {
             next_ns += self.gap_ns(&mut rng);
             if let Some(ended) = wait(next_ns.min(end_ns), stop) {
-                break ended;
+                return Ok(ended);
             }
             if next_ns >= end_ns {
-                break Ended::Over;
+                return Ok(Ended::Over);
             }
-            match sampler.sample() {
+            match family.sample() {
                 Ok(()) => {}
-                Err(Error::Ended { .. }) => break Ended::Gone,
+                Err(Error::Ended { .. }) => return Ok(Ended::Gone),
                 Err(error) => return Err(error),
             }
             let now_ns = clock::monotonic_ns();
             while next_ns + self.mean_ns() < now_ns {
                 next_ns += self.gap_ns(&mut rng);
-                sampler.taken.missed += u64::from(next_ns < now_ns);
+                family.taken.missed += u64::from(next_ns < now_ns);
             }
-        };
-        sampler.taken.wall += Duration::from_nanos(clock::monotonic_ns() - began_ns);
-        Ok(ended)
+        }
     }
 
     fn mean_ns(&self) -> u64 {

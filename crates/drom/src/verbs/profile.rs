@@ -16,7 +16,7 @@ use std::{
 };
 
 use drom_observe::clock;
-use drom_profile::{Ended, Error, Profile, Sampler, Watch};
+use drom_profile::{Ended, Error, Family, Profile, Sampler, Watch};
 
 use super::load::{duration, watch_interrupts};
 use crate::{
@@ -65,6 +65,9 @@ pub struct Args {
     /// Stop the program for each look, some 50 us: no stack is one call off
     #[arg(long, conflicts_with = "exact")]
     exact_stacks: bool,
+    /// Look at its child processes too, and at theirs, as far as they are perls
+    #[arg(short, long, conflicts_with = "exact")]
+    follow_forks: bool,
     /// The time that samples are of: all that passes, or what a CPU spends on the program
     #[arg(long, value_enum, default_value = "wall", value_name = "CLOCK")]
     clock: Clock,
@@ -82,6 +85,7 @@ const AFTER_HELP: &str = "\
 Examples:
   drom profile script.pl --its --arguments          the script's own output and status pass through
   drom profile --pid 4711 -d 10s                    a program that runs already
+  drom profile --follow-forks --pid 4711            a server and its workers
   drom profile --exact script.pl                    every call and every statement is counted
   drom profile --native --pid 4711 -d 10s           which of a server's own functions has the CPU
   drom profile --native --children --pid 4711 -d 10s    the same of all its workers
@@ -123,14 +127,22 @@ fn attached(args: &Args, pid: i32) -> Result<ExitCode, Failure> {
     let stop = watch_interrupts();
     let base = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
     let mut steps = 0..STARTS_MAX;
-    let mut sampler = attach(pid, args, |error| {
+    let mut family = attach(pid, args, |error| {
         let begins = matches!(error, Error::NoInterpreter { .. });
         begins && steps.next().is_some() && !stop.load(Relaxed)
     })?;
-    let ended = watch(args).run(&mut sampler, stop)?;
-    notice(&sampler);
-    tell(args, &sampler.into_profile(), &base)?;
-    Ok(if ended == Ended::Stopped { Exit::Interrupted } else { Exit::Done }.into())
+    let ended = watch(args).run(&mut family, stop);
+    // Why it could be looked at no longer, and all the same what was seen until then.
+    let exit = match ended {
+        Ok(Ended::Stopped) => Exit::Interrupted,
+        Ok(_) => Exit::Done,
+        Err(error) => {
+            say::line(format!("drom profile: {error}"));
+            if matches!(error, Error::Replaced { .. }) { Exit::Done } else { Exit::Failed }
+        }
+    };
+    tell(args, &seen(family), &base)?;
+    Ok(exit.into())
 }
 
 fn started(args: &Args) -> Result<ExitCode, Failure> {
@@ -143,10 +155,9 @@ fn started(args: &Args) -> Result<ExitCode, Failure> {
         !over && matches!(error, Error::NoInterpreter { .. } | Error::NoPerl { .. })
     });
     let mut profile = Profile::default();
-    let watched = attached.and_then(|mut sampler| {
-        let ended = watch(args).run(&mut sampler, stop);
-        notice(&sampler);
-        profile = sampler.into_profile();
+    let watched = attached.and_then(|mut family| {
+        let ended = watch(args).run(&mut family, stop);
+        profile = seen(family);
         ended.map(drop)
     });
     // Whatever becomes of the profile, the program goes on to its end; one that was over before it
@@ -160,24 +171,28 @@ fn started(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 /// As soon as there is an interpreter, while whoever asks has hope in spite of the error.
-fn attach(pid: i32, args: &Args, mut hope: impl FnMut(&Error) -> bool) -> Result<Sampler, Error> {
+fn attach(pid: i32, args: &Args, mut hope: impl FnMut(&Error) -> bool) -> Result<Family, Error> {
     let of = match args.clock {
         Clock::Wall => drom_profile::Clock::Wall,
         Clock::Cpu => drom_profile::Clock::Cpu,
     };
-    loop {
+    let sampler = loop {
         match Sampler::attach(pid, of) {
             Err(error) if hope(&error) => clock::sleep(START_STEP),
-            Ok(sampler) if args.exact_stacks => return sampler.with_stops(),
-            attached => return attached,
+            attached => break attached?,
         }
-    }
+    };
+    let sampler = if args.exact_stacks { sampler.with_stops()? } else { sampler };
+    let family = Family::of(sampler);
+    Ok(if args.follow_forks { family.with_children() } else { family })
 }
 
-fn notice(sampler: &Sampler) {
-    if let Some(notice) = sampler.notice() {
+/// And what could not be.
+fn seen(family: Family) -> Profile {
+    if let Some(notice) = family.notice() {
         say::line(format!("drom profile: {notice}"));
     }
+    family.into_profile()
 }
 
 fn watch(args: &Args) -> Watch {
