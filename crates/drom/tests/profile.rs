@@ -176,6 +176,21 @@ fn profiles_are_kept_put_together_and_compared() {
     );
 }
 
+/// Of Devel::DProf and Devel::NYTProf, in any form, also together.
+#[test]
+fn files_of_other_profilers_are_shown() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../profile/tests/data/");
+    let [tmon, nytprof] = ["tmon.out", "nytprof.out"].map(|name| format!("{folder}{name}"));
+    let shown = |words: &[&str]| said(&drom(&[&["show"], words].concat()).stdout);
+    let table = shown(&[&tmon]);
+    let first = table.lines().nth(2).expect("a row");
+    assert_eq!(first, "100.0   1.170  1.170      8   0.1462 0.1462  Shop::price", "{table}");
+    let tree = shown(&["-T", &nytprof]);
+    assert!(tree.contains("     Shop::total x 2\n"), "{tree}");
+    assert!(shown(&["--format", "callgrind", &nytprof]).contains("fn=Shop::price\n2 "));
+    assert!(shown(&[&tmon, &nytprof]).starts_with("81 calls and 110 statements in 1.17 s\n"));
+}
+
 #[test]
 fn the_tree_says_who_called_whom() {
     let folder = tempfile::tempdir().expect("a folder");

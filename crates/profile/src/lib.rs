@@ -4,8 +4,10 @@
 
 mod abi;
 mod callgrind;
+mod calls;
 mod counts;
 mod diff;
+mod dprof;
 mod error;
 mod family;
 pub mod heap;
@@ -14,6 +16,7 @@ mod lines;
 mod memory;
 mod names;
 mod native;
+mod nytprof;
 mod perl;
 mod pprof;
 pub mod profile;

@@ -1,14 +1,15 @@
 //! A profile as a file: JSON of its own (schema `drom-profile/1`), which has all that a profile
-//! has, or folded stacks, which have names and counts; or what Devel::Drom wrote (`counts.rs`).
-//! Pure.
+//! has, or folded stacks, which have names and counts; or what a profiler wrote that counts:
+//! Devel::Drom (`counts.rs`), Devel::DProf (`dprof.rs`), Devel::NYTProf (`nytprof.rs`). Pure.
 
 use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    counts,
+    counts, dprof,
     lines::Lines,
+    nytprof,
     profile::{Counted, Frame, Kind, Profile, Taken},
 };
 
@@ -28,6 +29,8 @@ pub enum NoProfile {
     Frame { number: u32, frames: usize },
     #[error("line {line} is none of counts: {text}")]
     Count { line: usize, text: String },
+    #[error("it is of NYTProf's format {0}; this drom reads 5, which NYTProf 5 and 6 write")]
+    NytProf(String),
     #[error("it is empty")]
     Empty,
 }
@@ -93,12 +96,19 @@ pub fn json(profile: &Profile, program: &str) -> String {
 ///
 /// # Errors
 /// What it is not.
-pub fn read(text: &str) -> Result<(Profile, Option<String>), NoProfile> {
+pub fn read(bytes: &[u8]) -> Result<(Profile, Option<String>), NoProfile> {
+    if bytes.starts_with(nytprof::FIRST_WORDS) {
+        return nytprof::read(bytes);
+    }
+    let text = &*String::from_utf8_lossy(bytes);
     match text.trim_start().bytes().next() {
         None => Err(NoProfile::Empty),
         Some(b'{') => read_json(text).map(|(profile, program)| (profile, Some(program))),
         Some(_) if text.starts_with(counts::FIRST_WORDS) => {
             counts::read(text).map(|(profile, program)| (profile, Some(program)))
+        }
+        Some(_) if text.starts_with(dprof::FIRST_WORDS) => {
+            dprof::read(text).map(|profile| (profile, None))
         }
         Some(_) => read_folded(text).map(|profile| (profile, None)),
     }
@@ -180,14 +190,15 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_again() {
-        let (read, program) = read(&json(&some(), "a.pl x")).expect("a profile");
+        let (read, program) = read(json(&some(), "a.pl x").as_bytes()).expect("a profile");
         assert_eq!((program.as_deref(), read.taken), (Some("a.pl x"), some().taken));
         assert_eq!(text::collapsed(&read, true), text::collapsed(&some(), true));
     }
 
     #[test]
     fn folded_stacks_are_read() {
-        let (profile, program) = read("main;A::b c;CORE:add 3\n\nmain;(eval) 1\n").expect("stacks");
+        let (profile, program) =
+            read(b"main;A::b c;CORE:add 3\n\nmain;(eval) 1\n").expect("stacks");
         assert_eq!((profile.taken.samples, program), (4, None));
         let shares = profile.shares();
         assert_eq!((&*shares[0].name, shares[0].exclusive), ("A::b c", 3));
@@ -196,7 +207,7 @@ mod tests {
 
     #[test]
     fn what_is_none_is_said_to_be_so() {
-        let error = |text: &str| read(text).expect_err(text).to_string();
+        let error = |text: &str| read(text.as_bytes()).expect_err(text).to_string();
         assert!(error("a;b\n").contains("line 1") && error("a 1\nb x\n").contains("line 2"));
         assert!(error("{\"a\":").contains("neither") && error(" \n").contains("empty"));
         assert!(error("{\"schema\":\"drom-profile/9\"}").contains("drom-profile/9"));
@@ -209,7 +220,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn nothing_makes_it_panic(text in "\\PC*") {
-            let _ = read(&text);
+            let _ = read(text.as_bytes());
         }
     }
 }

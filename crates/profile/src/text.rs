@@ -124,7 +124,12 @@ fn summary(profile: &Profile) -> String {
     let wall_s = taken.wall.as_secs_f64();
     if let Some(Counted { calls, statements, is_cut }) = taken.counted {
         let cut = if is_cut { "; counting was cut off" } else { "" };
-        return format!("{calls} calls and {statements} statements in {wall_s:.2} s{cut}");
+        // Not every profiler counts both.
+        let statements = match statements {
+            0 => String::new(),
+            _ => format!(" and {statements} statements"),
+        };
+        return format!("{calls} calls{statements} in {wall_s:.2} s{cut}");
     }
     let text = match taken.cpu {
         None => format!("{} samples in {wall_s:.2} s", taken.samples),

@@ -107,7 +107,8 @@ fn each_thread_has_its_stack(stops: bool) {
         let of = stacks.filter(|(stack, _)| stack.iter().any(|frame| &*frame.name == name));
         of.map(|(_, count)| count).sum()
     };
-    assert_eq!(samples("main::waits") + samples("main::join"), samples(&main));
+    let (waits, all) = (samples("main::waits"), samples(&main));
+    assert!(waits >= 240 && all == 250, "{waits} {all}");
     let (one, three) = (samples("main::one"), samples("main::three"));
     assert!((150..=225).contains(&one) && three >= 245, "{one} {three}");
 }

@@ -32,8 +32,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let status = wait(&mut child)?;
     match fs::read(&counts) {
         Ok(bytes) => {
-            let (profile, _) = read(&String::from_utf8_lossy(&bytes))
-                .map_err(|error| failed(format!("the counts are wrong: {error}")))?;
+            let (profile, _) =
+                read(&bytes).map_err(|error| failed(format!("the counts are wrong: {error}")))?;
             tell(args, &profile, &env::current_dir().unwrap_or_default())?;
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => crate::say::line(

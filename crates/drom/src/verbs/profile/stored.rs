@@ -24,7 +24,7 @@ pub enum Stored {
 /// Write a profile in another form; of several, all together
 #[derive(clap::Args)]
 pub struct Show {
-    /// Written by --format json, or folded stacks
+    /// Written by --format json; or tmon.out, nytprof.out, drom.out, folded stacks
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -108,7 +108,7 @@ fn profile(path: &Path) -> Result<(Profile, String), Failure> {
         message: format!("{file} cannot be read: {error}"),
         exit: Exit::Failed,
     })?;
-    let (profile, name) = read(&String::from_utf8_lossy(&bytes)).map_err(|error| Failure {
+    let (profile, name) = read(&bytes).map_err(|error| Failure {
         message: format!("{file} is no profile: {error}"),
         exit: Exit::Usage,
     })?;
