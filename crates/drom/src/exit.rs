@@ -75,7 +75,11 @@ pub const EXITS: [Entry; 12] = [
                  is kept",
             ),
             ("record", "nothing was recorded, or it could not be written"),
-            ("profile", "no such process, not allowed, no Perl, or one that is not known"),
+            (
+                "profile",
+                "no such process, not allowed, no Perl, or one that is not known; where a process \
+                 could be looked at no longer, what was seen before is printed",
+            ),
             ("memory", "no such process, not allowed, or one without memory"),
             (
                 "bench",

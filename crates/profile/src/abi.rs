@@ -102,6 +102,8 @@ pub const TYPE_MASK: u32 = 0xff;
 pub const TYPE_GV: u32 = 9;
 pub const TYPE_HV: u32 = 12;
 pub const TYPE_CV: u32 = 13;
+/// A format: as a CV.
+pub const TYPE_FM: u32 = 14;
 pub const FLAG_HAS_AUX: u32 = 0x0200_0000;
 pub const FLAG_ROK: u32 = 0x0800;
 

@@ -174,7 +174,8 @@ impl Names {
     ) -> io::Result<Option<Known<Sub>>> {
         let Some((body, flags)) = head(memory, cv)? else { return Ok(None) };
         let mut bytes = [0; abi::CV_BYTES];
-        if flags & abi::TYPE_MASK != abi::TYPE_CV || !memory.bytes(body, &mut bytes)? {
+        let is_code = [abi::TYPE_CV, abi::TYPE_FM].contains(&(flags & abi::TYPE_MASK));
+        if !is_code || !memory.bytes(body, &mut bytes)? {
             return Ok(None);
         }
         let flags = u32_at(&bytes, abi::CV_FLAGS);

@@ -29,6 +29,8 @@ pub struct Perl {
     pub interpreter_bytes: u64,
     /// Where its functions are.
     pub code: Range<u64>,
+    /// Its program is not perl, and may have made any number of interpreters.
+    pub is_embedded: bool,
 }
 
 /// Numbers of the operators that mean something here, and everybody's name.
@@ -65,7 +67,8 @@ impl Perl {
         let thread_key = thread_key(&memory, &symbols).map_err(denied)?;
         let interpreter_bytes = interpreter_bytes(&memory, &symbols).map_err(denied)?;
         let code = symbols.code.clone();
-        Ok(Self { layout, place, ops, thread_key, interpreter_bytes, code })
+        let is_embedded = !symbols.is_program_perl;
+        Ok(Self { layout, place, ops, thread_key, interpreter_bytes, code, is_embedded })
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Symbols {
     pub file: PathBuf,
     /// Where its functions are, and all else of it that can be run.
     pub code: Range<u64>,
+    /// By its name.
+    pub is_program_perl: bool,
     found: HashMap<&'static str, (u64, u64)>,
 }
 
@@ -47,7 +49,10 @@ impl Symbols {
     /// Of the process's libperl, or of its program.
     pub fn of(pid: i32) -> Result<Self, Error> {
         let root = PathBuf::from(format!("/proc/{pid}/root"));
-        for mapped in candidates(pid)? {
+        let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        let is_program_perl = name.starts_with("perl");
+        for mapped in candidates(pid, &program)? {
             let inside = root.join(mapped.file.strip_prefix("/").unwrap_or(&mapped.file));
             let bytes = match fs::read(&inside).or_else(|_| fs::read(&mapped.file)) {
                 Ok(bytes) => bytes,
@@ -56,7 +61,7 @@ impl Symbols {
             let found = symbols(&bytes, mapped.start, &mapped.file)?;
             if found.contains_key(MARK) {
                 let code = executable(&bytes, mapped.start);
-                return Ok(Self { file: mapped.file, code, found });
+                return Ok(Self { file: mapped.file, code, is_program_perl, found });
             }
         }
         Err(Error::NoPerl { pid })
@@ -72,13 +77,12 @@ impl Symbols {
 }
 
 /// Libraries with perl in their names first; then the program.
-fn candidates(pid: i32) -> Result<Vec<Mapped>, Error> {
+fn candidates(pid: i32, program: &Path) -> Result<Vec<Mapped>, Error> {
     let maps =
         fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => Error::NoProcess { pid },
             _ => Error::NotAllowed { pid, source },
         })?;
-    let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     let begins = maps.lines().filter_map(begin);
     let (mut libraries, mut programs) = (Vec::new(), Vec::new());
     for mapped in begins {

@@ -3,7 +3,7 @@
 
 use std::{fs, time::Duration};
 
-use drom_observe::{Stat, clock, process_cpu};
+use drom_observe::{RunState, Stat, clock, process_cpu};
 
 use crate::{
     error::Error,
@@ -34,6 +34,9 @@ impl Sampler {
     /// # Errors
     /// Why the process cannot be looked into.
     pub fn attach(pid: i32, clock: Clock) -> Result<Self, Error> {
+        // One that has ended and was not waited for is still there.
+        let state = RunState::of(pid).map_err(|_| Error::NoProcess { pid })?;
+        state.is_running().map_err(|_| Error::Ended { pid })?;
         Self::of(pid, Way { of_cpu: clock == Clock::Cpu, stops: false }, Perl::attach(pid)?)
     }
 

@@ -112,8 +112,11 @@ impl Threads {
     fn find(&mut self) -> io::Result<()> {
         let folder = format!("/proc/{}/task", self.pid);
         let count = fs::metadata(&folder).map_or(0, |folder| folder.st_nlink().saturating_sub(2));
-        let Some(key) = self.living[0].interpreter.perl.thread_key else { return Ok(()) };
-        if count < 2 || count as usize == self.living.len() {
+        let Perl { thread_key, is_embedded, .. } = self.living[0].interpreter.perl;
+        let Some(key) = thread_key else { return Ok(()) };
+        // A pool of interpreters needs no second thread.
+        let is_known = self.living[0].base.is_some() || !is_embedded;
+        if count as usize == self.living.len() && is_known {
             return Ok(());
         }
         if key >= KEYS_MAX {
