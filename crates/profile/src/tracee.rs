@@ -131,13 +131,22 @@ impl Tracee {
 impl Stopped<'_> {
     /// Where the thread's own memory is (`fs`).
     pub fn thread_base(&self) -> io::Result<u64> {
+        self.registers().map(|registers| registers.fs_base)
+    }
+
+    /// How far its stack reaches: below is what was there before.
+    pub fn stack_top(&self) -> io::Result<u64> {
+        self.registers().map(|registers| registers.rsp)
+    }
+
+    fn registers(&self) -> io::Result<libc::user_regs_struct> {
         // SAFETY: the request writes one such structure, for which all zeroes are numbers.
         unsafe {
             let mut registers: libc::user_regs_struct = std::mem::zeroed();
             let into = &raw mut registers;
             match libc::ptrace(libc::PTRACE_GETREGS, self.tracee.tid, 0usize, into) {
                 -1 => Err(io::Error::last_os_error()),
-                _ => Ok(registers.fs_base),
+                _ => Ok(registers),
             }
         }
     }

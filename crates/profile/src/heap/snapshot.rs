@@ -10,7 +10,7 @@ use std::{
 
 use drom_observe::clock;
 
-use super::stop::Stopped;
+use super::stop::still;
 use crate::{
     error::Error,
     memory::{Memory, Part, Remote},
@@ -46,15 +46,16 @@ impl Snapshot {
         let mut ready: Vec<Region> = regions(pid)?.collect();
         ready.iter_mut().for_each(Region::touch);
         let began = clock::monotonic_ns();
-        let stopped = Stopped::of(pid);
-        let mut taken: Vec<Region> = regions(pid)?.map(|new| new.or_ready(&mut ready)).collect();
-        let copied = copy(pid, &mut taken).map_err(|source| gone(pid, source));
-        let is_still = stopped.is_ok();
-        let stack_tops = stopped.as_ref().map_or_else(|_| Vec::new(), Stopped::stack_tops);
-        drop(stopped);
-        let pause = is_still.then(|| Duration::from_nanos(clock::monotonic_ns() - began));
-        copied?;
-        Ok(Self { regions: taken, stack_tops, pause })
+        let taken = still(pid, |tops| {
+            let mut taken: Vec<Region> =
+                regions(pid)?.map(|new| new.or_ready(&mut ready)).collect();
+            copy(pid, &mut taken).map_err(|source| gone(pid, source))?;
+            Ok((taken, tops))
+        });
+        let passed = Duration::from_nanos(clock::monotonic_ns() - began);
+        let (regions, tops) = taken?;
+        let pause = tops.is_some().then_some(passed);
+        Ok(Self { regions, stack_tops: tops.unwrap_or_default(), pause })
     }
 
     #[cfg(test)]
