@@ -203,7 +203,7 @@ fn workers_are_seen_together_where_they_are_asked_for() {
     let words = [&["--pid", &server.pid, "-d", "800ms"], &FOLDED[..]].concat();
     let alone = drom(&words);
     assert!(said(&alone.stderr).contains("no samples"), "{alone:?}");
-    let output = drom(&[&words[..], &["--children"]].concat());
+    let output = drom(&[&words[..], &["--follow-forks"]].concat());
     assert_three_to_one(&said(&output.stdout));
 }
 

@@ -56,16 +56,13 @@ pub struct Args {
     /// Functions of compiled code in place of Perl's: which of a server's has the CPU
     #[arg(long, requires = "pid", conflicts_with_all = ["script", "exact", "clock"])]
     native: bool,
-    /// With --native: of all processes that descend from it, too, together
-    #[arg(long, requires = "native")]
-    children: bool,
     /// With --native: also who called them, as far as the code keeps frame pointers
     #[arg(long, requires = "native")]
     callers: bool,
     /// Stop the program for each look, some 50 us: no stack is one call off
     #[arg(long, conflicts_with = "exact")]
     exact_stacks: bool,
-    /// Look at its child processes too, and at theirs, as far as they are perls
+    /// Look at its child processes too, and at theirs, as far as they are perls (or --native)
     #[arg(short, long, conflicts_with = "exact")]
     follow_forks: bool,
     /// The time that samples are of: all that passes, or what a CPU spends on the program
@@ -88,7 +85,7 @@ Examples:
   drom profile --follow-forks --pid 4711            a server and its workers
   drom profile --exact script.pl                    every call and every statement is counted
   drom profile --native --pid 4711 -d 10s           which of a server's own functions has the CPU
-  drom profile --native --children --pid 4711 -d 10s    the same of all its workers
+  drom profile --native -f --pid 4711 -d 10s        the same of all its workers together
   drom profile --format html -o profile.html script.pl
   drom profile --format json -o before.json script.pl
   drom profile diff before.json after.json          which subs have another share of the time

@@ -16,7 +16,7 @@ impl From<NativeError> for Failure {
 
 pub fn run(args: &Args, pid: i32) -> Result<ExitCode, Failure> {
     let stop = watch_interrupts();
-    let (with_children, with_callers) = (args.children, args.callers);
+    let (with_children, with_callers) = (args.follow_forks, args.callers);
     let mut native =
         Native::attach(NativePlan { pid, with_children, with_callers, rate_hz: args.rate })?;
     let ended = native.run(args.duration, stop);
