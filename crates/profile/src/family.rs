@@ -107,19 +107,18 @@ impl Family {
         self.notice.clone().or_else(|| perls.filter_map(Sampler::notice).next())
     }
 
-    /// What was seen: of several processes each below a frame of its own.
+    /// What was seen so far: of several processes each below a frame of its own.
     #[must_use]
-    pub fn into_profile(mut self) -> Profile {
-        while !self.living.is_empty() {
-            self.retire(0);
+    pub fn profile(&self) -> Profile {
+        let living = self.living.iter().filter_map(|member| self.seen(member));
+        let all: Vec<(Frame, Profile)> = self.ended.iter().cloned().chain(living).collect();
+        let are_many = all.iter().filter(|(_, seen)| seen.taken.samples > 0).count() > 1;
+        let mut merged = Profile::default();
+        for (frame, profile) in all {
+            merged.merge_below(are_many.then_some(frame), &profile);
         }
-        let are_many = self.ended.iter().filter(|(_, seen)| seen.taken.samples > 0).count() > 1;
-        let mut all = Profile::default();
-        for (frame, profile) in self.ended {
-            all.merge_below(are_many.then_some(frame), &profile);
-        }
-        all.taken.missed += self.taken.missed;
-        all
+        merged.taken.missed += self.taken.missed;
+        merged
     }
 
     /// What cannot be looked at any more stays in the family as long as it lives.
@@ -132,20 +131,25 @@ impl Family {
 
     /// Keeps what was seen of it.
     fn retire(&mut self, at: usize) -> i32 {
-        let Member { pid, what } = self.living.remove(at);
-        if let What::Perl(mut sampler) = what
-            && (sampler.has_samples() || pid == self.root)
-        {
+        let member = self.living.remove(at);
+        if let Some(sampler) = member.sampler() {
             self.notice = self.notice.take().or_else(|| sampler.notice());
-            let passed = Duration::from_nanos(clock::monotonic_ns() - self.began_ns);
-            let part =
-                if self.looks == 0 { 1.0 } else { sampler.looks() as f64 / self.looks as f64 };
-            sampler.taken.wall = passed.mul_f64(part);
-            let name = format!("process {pid} ({})", sampler.title());
-            let frame = Frame { name: name.into(), kind: Kind::Process, file: "".into(), line: 0 };
-            self.ended.push((frame, sampler.into_profile()));
         }
-        pid
+        self.ended.extend(self.seen(&member));
+        member.pid
+    }
+
+    /// What was seen of it, and the frame for it, if anything was.
+    fn seen(&self, Member { pid, what }: &Member) -> Option<(Frame, Profile)> {
+        let What::Perl(sampler) = what else { return None };
+        if !sampler.has_samples() && *pid != self.root {
+            return None;
+        }
+        let passed = Duration::from_nanos(clock::monotonic_ns() - self.began_ns);
+        let part = if self.looks == 0 { 1.0 } else { sampler.looks() as f64 / self.looks as f64 };
+        let name = format!("process {pid} ({})", sampler.title());
+        let frame = Frame { name: name.into(), kind: Kind::Process, file: "".into(), line: 0 };
+        Some((frame, sampler.profile(passed.mul_f64(part))))
     }
 
     /// Children that were not there before, and theirs.

@@ -9,7 +9,7 @@ use crate::{
     error::Error,
     memory::Remote,
     perl::{Perl, is_interpreter},
-    profile::{Clock, Frame, Kind, Profile, Taken},
+    profile::{Clock, Frame, Kind, Profile},
     threads::{Looked, Thread, Threads, Way},
 };
 
@@ -23,8 +23,8 @@ pub struct Sampler {
     /// When the interpreter was seen to be gone, if it is.
     lost_ns: Option<u64>,
     title: String,
-    /// Of the process: its threads have their own.
-    pub(crate) taken: Taken,
+    /// What it used meanwhile, where samples are of that.
+    cpu: Option<Duration>,
 }
 
 /// A perl has its interpreter by then.
@@ -66,7 +66,7 @@ impl Sampler {
             looks: 0,
             lost_ns: None,
             title: title(pid),
-            taken: Taken::default(),
+            cpu: None,
         })
     }
 
@@ -108,7 +108,7 @@ impl Sampler {
         self.lost_ns = None;
         if let Some(before) = self.cpu_before {
             let now = process_cpu(pid).ok_or(Error::Ended { pid })?;
-            self.taken.cpu = Some(now.saturating_sub(before));
+            self.cpu = Some(now.saturating_sub(before));
         }
         Ok(())
     }
@@ -170,30 +170,32 @@ impl Sampler {
         ))
     }
 
-    /// What was seen: of several threads each below a frame of its own.
-    #[must_use]
-    pub fn into_profile(self) -> Profile {
-        let Threads { living, ended, .. } = self.threads;
-        let is_seen = |thread: &Thread| thread.interpreter.profile.taken.samples > 0;
-        let are_many = living.iter().chain(&ended).filter(|thread| is_seen(thread)).count() > 1;
+    /// What was seen so far: of several threads each below a frame of its own.
+    pub(crate) fn profile(&self, wall: Duration) -> Profile {
+        let Threads { living, ended, .. } = &self.threads;
+        let is_seen = |thread: &&Thread| thread.interpreter.profile.taken.samples > 0;
+        let are_many = living.iter().chain(ended).filter(is_seen).count() > 1;
         let mut all = Profile::default();
-        for thread in living.into_iter().chain(ended) {
-            let part = thread.looks as f64 / self.looks.max(1) as f64;
-            let mut profile = thread.interpreter.profile;
-            if profile.taken.samples == 0 && thread.tid != self.pid {
-                continue;
-            }
-            profile.taken.wall = self.taken.wall.mul_f64(part);
+        let told = |thread: &&Thread| is_seen(thread) || thread.tid == self.pid;
+        for thread in living.iter().chain(ended).filter(told) {
             let frame = Frame {
                 name: format!("thread {}", thread.tid).into(),
                 kind: Kind::Thread,
                 file: "".into(),
                 line: 0,
             };
-            all.merge_below(are_many.then_some(frame), &profile);
+            all.merge_below(are_many.then_some(frame), &thread.interpreter.profile);
+            let part = thread.looks as f64 / self.looks.max(1) as f64;
+            all.taken.wall += wall.mul_f64(part);
         }
-        (all.taken.cpu, all.taken.missed) = (self.taken.cpu, self.taken.missed);
+        all.taken.cpu = self.cpu;
         all
+    }
+
+    /// The same, of one whose time nobody has taken.
+    #[must_use]
+    pub fn into_profile(self) -> Profile {
+        self.profile(Duration::ZERO)
     }
 }
 

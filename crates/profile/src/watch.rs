@@ -29,21 +29,35 @@ pub enum Ended {
     Gone,
 }
 
+/// So often what was seen so far is shown.
+const SHOW_NS: u64 = 1_000_000_000;
 /// Nobody waits longer for a Ctrl-C.
 const NAP_MAX: Duration = Duration::from_millis(100);
 
 impl Watch {
-    /// Looks until the end.
+    /// Looks until the end, and lets somebody see what was seen so far, each second.
     ///
     /// # Errors
     /// Why the process cannot be looked into any more, but for its end.
-    pub fn run(&self, family: &mut Family, stop: &AtomicBool) -> Result<Ended, Error> {
+    pub fn run(
+        &self,
+        family: &mut Family,
+        stop: &AtomicBool,
+        mut show: impl FnMut(&Family),
+    ) -> Result<Ended, Error> {
         let mut rng = Rng::new(self.seed);
         let began_ns = clock::monotonic_ns();
         let end_ns = self.duration.map_or(u64::MAX, |length| began_ns + length.as_nanos() as u64);
-        let mut next_ns = began_ns;
+        let (mut next_ns, mut show_ns) = (began_ns, began_ns + SHOW_NS);
         loop {
             next_ns += self.gap_ns(&mut rng);
+            while show_ns < next_ns.min(end_ns) {
+                if let Some(ended) = wait(show_ns, stop) {
+                    return Ok(ended);
+                }
+                show(family);
+                show_ns = clock::monotonic_ns() + SHOW_NS;
+            }
             if let Some(ended) = wait(next_ns.min(end_ns), stop) {
                 return Ok(ended);
             }

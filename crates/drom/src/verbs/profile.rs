@@ -2,12 +2,14 @@
 
 mod exact;
 mod form;
+mod live;
 mod native;
 mod page;
 mod stored;
 
 use std::{
     env, fs,
+    io::{self, IsTerminal},
     os::unix::process::ExitStatusExt,
     path::Path,
     process::{Child, Command, ExitCode, ExitStatus},
@@ -24,6 +26,7 @@ use crate::{
     say,
 };
 use form::{Form, Watched};
+use live::View;
 use stored::Stored;
 
 /// See where a Perl program spends its time, without changing it
@@ -62,6 +65,9 @@ pub struct Args {
     /// Stop the program for each look, some 50 us: no stack is one call off
     #[arg(long, conflicts_with = "exact")]
     exact_stacks: bool,
+    /// Show on the terminal what runs, each second, until the end
+    #[arg(long, requires = "pid", conflicts_with = "native")]
+    live: bool,
     /// Look at its child processes too, and at theirs, as far as they are perls (or --native)
     #[arg(short, long, conflicts_with = "exact")]
     follow_forks: bool,
@@ -82,6 +88,7 @@ const AFTER_HELP: &str = "\
 Examples:
   drom profile script.pl --its --arguments          the script's own output and status pass through
   drom profile --pid 4711 -d 10s                    a program that runs already
+  drom profile --live --pid 4711                    what it does now, each second
   drom profile --follow-forks --pid 4711            a server and its workers
   drom profile --exact script.pl                    every call and every statement is counted
   drom profile --native --pid 4711 -d 10s           which of a server's own functions has the CPU
@@ -121,6 +128,10 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 fn attached(args: &Args, pid: i32) -> Result<ExitCode, Failure> {
+    if args.live && !io::stderr().is_terminal() {
+        let message = "--live is for a terminal, and standard error is none".to_owned();
+        return Err(Failure { message, exit: Exit::Usage });
+    }
     let stop = watch_interrupts();
     let base = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
     let mut steps = 0..STARTS_MAX;
@@ -128,7 +139,15 @@ fn attached(args: &Args, pid: i32) -> Result<ExitCode, Failure> {
         let begins = matches!(error, Error::NoInterpreter { .. });
         begins && steps.next().is_some() && !stop.load(Relaxed)
     })?;
-    let ended = watch(args).run(&mut family, stop);
+    let mut view = args.live.then(View::default);
+    let ended = watch(args).run(&mut family, stop, |family| {
+        if let Some(view) = &mut view {
+            view.draw(&name(args), &family.profile());
+        }
+    });
+    if let Some(view) = view {
+        view.clear();
+    }
     // Why it could be looked at no longer, and all the same what was seen until then.
     let exit = match ended {
         Ok(Ended::Stopped) => Exit::Interrupted,
@@ -153,7 +172,7 @@ fn started(args: &Args) -> Result<ExitCode, Failure> {
     });
     let mut profile = Profile::default();
     let watched = attached.and_then(|mut family| {
-        let ended = watch(args).run(&mut family, stop);
+        let ended = watch(args).run(&mut family, stop, |_| {});
         profile = seen(family);
         ended.map(drop)
     });
@@ -189,7 +208,7 @@ fn seen(family: Family) -> Profile {
     if let Some(notice) = family.notice() {
         say::line(format!("drom profile: {notice}"));
     }
-    family.into_profile()
+    family.profile()
 }
 
 fn watch(args: &Args) -> Watch {
