@@ -100,6 +100,29 @@ fn a_process_that_runs_is_followed_until_the_last_one_ends() {
     assert!(text.contains("main::outlives"), "{text}");
 }
 
+/// It goes on with the interpreter of the thread that has forked.
+#[test]
+fn a_child_of_a_thread_is_seen_as_that_thread() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = r#"
+        BEGIN { eval { require threads; threads->import; 1 } or do { print "no threads"; exit } }
+        sub busy { my $until = time + 2; 1 while time < $until }
+        sub inside { my $pid = fork; $pid ? waitpid $pid, 0 : do { busy(); CORE::exit(0) } }
+        sub thread { sleep 1; inside() }
+        threads->create(\&thread)->join;
+    "#;
+    let path = script(folder.path(), text);
+    let words = ["-f", "--format", "collapsed", path.to_str().expect("text")];
+    let output = drom(&words);
+    if said(&output.stdout).contains("no threads") {
+        println!("skipped: this perl has no threads");
+        return;
+    }
+    let text = said(&output.stderr);
+    let has = |line: &str| line.contains(";main::thread;main::inside;main::busy");
+    assert!(text.lines().any(has), "{text}");
+}
+
 /// By exec, with the same number: a Perl is looked at, and of anything else it is said.
 #[test]
 fn a_program_that_becomes_another_one_is_looked_at_as_that() {

@@ -48,11 +48,14 @@ impl Sampler {
     /// A child of this one that is still the same perl: what is known of that need not be read.
     pub(crate) fn forked(&self, pid: i32) -> Option<Self> {
         let perl = &self.threads.living[0].interpreter.perl;
+        // Which of several threads has forked, and with it whose interpreter goes on, it says.
+        let is_embedded = perl.is_embedded || self.threads.living.len() > 1;
         let is_same = match perl.interpreter() {
             Some(at) => is_interpreter(&Remote { pid }, &perl.layout, at).ok()?,
             None => false,
         };
-        if is_same { Self::of(pid, self.way, perl.clone()).ok() } else { None }
+        let perl = Perl { is_embedded, ..perl.clone() };
+        if is_same { Self::of(pid, self.way, perl).ok() } else { None }
     }
 
     fn of(pid: i32, way: Way, perl: Perl) -> Result<Self, Error> {
