@@ -26,7 +26,7 @@ mod perl_tier;
 mod pid_file;
 mod pressure;
 mod request;
-mod scoreboard;
+pub mod scoreboard;
 mod script_headers;
 mod script_source;
 mod site;

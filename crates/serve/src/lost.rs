@@ -18,15 +18,15 @@ use crate::{
 /// Perl begins with a request. What was sent of its answer before (an internal redirect after the
 /// head) is known to the request.
 pub fn note(slot: &Slot, request: &Request) {
+    slot.running.client.set(request.client);
     if request.site.access_logs.is_empty() {
-        return slot.request.set(request.request_line()); // for the error log
+        return slot.request.set(request.request_line()); // for the error log, and for who looks on
     }
     let start = request.head.as_ref().map_or(0, |head| head.method.start);
     slot.request.set(&request.bytes[start..]);
     let running = &slot.running;
     let sent = Sent { status: request.status, body_bytes: request.body_sent, whole: false };
     running.set_sent(request.head_sent.then_some(sent));
-    running.client.set(request.client);
     running.local.set(request.local);
     running.wall_us.store(request.wall_us, Relaxed);
     running.started_ns.store(request.started_ns.max(1), Relaxed);

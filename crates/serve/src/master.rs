@@ -74,6 +74,8 @@ const CGI_KILL_NS: u64 = 1_000_000_000;
 struct Master {
     read_config: ReadConfig,
     board: Scoreboard,
+    /// For who looks on; nobody below the master has it.
+    shown: Option<OwnedFd>,
     listeners: Vec<(SocketAddr, TcpListener)>,
     inbox: (OwnedFd, OwnedFd),
     overflow: (OwnedFd, OwnedFd),
@@ -141,7 +143,10 @@ impl Master {
     fn new(config: &Config, read_config: ReadConfig) -> Result<Self, ServeError> {
         let system = |what| move |e| ServeError::System(what, e);
         let slots = (config.server.max_request_workers as usize).max(SLOTS_MIN);
-        let board = Scoreboard::new(slots).map_err(system("no memory for the scoreboard"))?;
+        // A log over the limit of a file's size is not the end of the server, nor is its board.
+        sys::set_signal(libc::SIGXFSZ, true);
+        let (board, shown) =
+            Scoreboard::new(slots).map_err(system("no memory for the scoreboard"))?;
         let mut listeners = Vec::new();
         for address in &config.listen {
             listeners.push(listen(*address, config)?);
@@ -160,6 +165,7 @@ impl Master {
         Ok(Self {
             read_config,
             board,
+            shown,
             listeners,
             inbox: pair(true)?,
             overflow: pair(true)?,
@@ -191,8 +197,6 @@ impl Master {
     }
 
     fn begin(&mut self, config: Config) -> Result<(), ServeError> {
-        // A log over the limit of a file's size is not the end of the server.
-        sys::set_signal(libc::SIGXFSZ, true);
         sys::scratch_folder();
         sys::raise_descriptor_limit();
         sys::adopt_orphans();
@@ -244,8 +248,10 @@ impl Master {
         Ok(())
     }
 
-    /// A child must not hold the master's end of the lifeline, nor its listeners' names.
+    /// A child must not hold the master's end of the lifeline, nor its listeners' names, nor the
+    /// file by which the master is known.
     fn forget_as_child(&mut self) {
+        self.shown = None;
         self.lifeline.1 = None;
         self.generations.clear();
         self.coming = None;

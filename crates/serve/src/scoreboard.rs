@@ -1,18 +1,46 @@
 //! The scoreboard: one slot per worker and per running CGI child, in memory that every process shares.
+//! Who may look into the server's processes can read it from outside ([`view`]); nobody else writes.
 //!
 //! Only atomics live here, so that a worker that dies in the middle of a write leaves nothing broken.
 //! Text (the request line, the Perl position) is copied byte by byte; a reader may see a torn line, and
 //! shows it as what it is: a hint for people.
 
+pub mod view;
+
 use std::{
+    io,
     net::{IpAddr, Ipv6Addr, SocketAddr},
+    os::fd::OwnedFd,
     sync::atomic::{
         AtomicI32, AtomicU8, AtomicU32, AtomicU64,
         Ordering::{Relaxed, SeqCst},
     },
 };
 
+use drom_observe::clock;
+
 use crate::sys;
+
+/// By it the memory is found among a master's descriptors.
+const NAME: &std::ffi::CStr = c"drom-scoreboard";
+const MAGIC: [u8; 8] = *b"dromseen";
+/// Of all that is laid out here: whoever changes it counts on (a test knows the places).
+const VERSION: u32 = 1;
+
+/// What a reader must know before it reads further. Written once.
+#[repr(C, align(64))]
+struct Header {
+    magic: [u8; 8],
+    version: u32,
+    slot_bytes: u32,
+    slots: u32,
+    cgi_bytes: u32,
+    /// Where the slots begin, and behind them the lines of CGI children.
+    slots_at: u32,
+    cgi_at: u32,
+    /// Monotonic.
+    started_ns: u64,
+}
 
 const LINE_MAX: usize = 192;
 /// As much of a request's head as fits an ordinary browser's.
@@ -55,7 +83,13 @@ pub struct Slot {
     pub connections: AtomicU32,
     /// Thousandths of a core that a primary used in its last window.
     busy: AtomicU32,
+    /// Those that Perl ran.
     pub requests: AtomicU64,
+    /// Of every kind, and their bytes with heads. Only the owner of the worker's engine writes.
+    answers: AtomicU64,
+    answered_bytes: AtomicU64,
+    /// Its private memory when it was new; 0: not known.
+    new_uss_bytes: AtomicU64,
     /// Monotonic time at which Perl was entered; 0 while Perl is not running.
     pub perl_since_ns: AtomicU64,
     /// Head of the request that Perl runs.
@@ -260,16 +294,45 @@ impl Slot {
         self.busy.store((share * 1000.0) as u32, Relaxed);
     }
 
+    /// An answer left. One writer needs no locked addition.
+    pub fn count_answer(&self, bytes: u64) {
+        self.answers.store(self.answers.load(Relaxed) + 1, Relaxed);
+        self.answered_bytes.store(self.answered_bytes.load(Relaxed) + bytes, Relaxed);
+    }
+
+    pub fn set_new_memory(&self, uss_bytes: u64) {
+        self.new_uss_bytes.store(uss_bytes, Relaxed);
+    }
+
     pub fn clear(&self) {
         self.pid.store(0, Relaxed);
         self.connections.store(0, Relaxed);
         self.set_busy(0.0);
-        self.requests.store(0, Relaxed);
+        for count in [&self.requests, &self.answers, &self.answered_bytes, &self.new_uss_bytes] {
+            count.store(0, Relaxed);
+        }
         self.perl_since_ns.store(0, Relaxed);
         self.request.set(b"");
         self.running.started_ns.store(0, Relaxed);
         self.position.set(b"");
         self.set_state(State::Free);
+    }
+}
+
+impl Header {
+    fn of(workers: usize, started_ns: u64) -> Self {
+        let slots_at = size_of::<Self>();
+        let cgi_at = slots_at + size_of::<Slot>() * workers;
+        Self {
+            magic: MAGIC,
+            version: VERSION,
+            slot_bytes: size_of::<Slot>() as u32,
+            slots: workers as u32,
+            cgi_bytes: size_of::<CgiSlot>() as u32,
+            slots_at: slots_at as u32,
+            cgi_at: cgi_at as u32,
+            started_ns,
+        }
     }
 }
 
@@ -281,16 +344,23 @@ pub struct Scoreboard {
 }
 
 impl Scoreboard {
-    pub fn new(workers: usize) -> std::io::Result<Self> {
-        let (slot, cgi) = (size_of::<Slot>() * workers, size_of::<CgiSlot>() * workers);
-        let at = sys::shared_memory(slot + cgi)?;
+    /// With the descriptor by which others find it; where there can be none (a limit of files'
+    /// sizes holds for memory too) the board is the server's alone.
+    pub fn new(workers: usize) -> io::Result<(Self, Option<OwnedFd>)> {
+        let header = Header::of(workers, clock::monotonic_ns());
+        let bytes = header.cgi_at as usize + size_of::<CgiSlot>() * workers;
+        let (at, shown) = match sys::shared_file(NAME, bytes) {
+            Ok((at, fd)) => (at, Some(fd)),
+            Err(_) => (sys::shared_memory(bytes)?, None),
+        };
+        let (slots_at, cgi_at) = (header.slots_at as usize, header.cgi_at as usize);
         // SAFETY: the mapping is zeroed, page-aligned, large enough, never unmapped; all-zero atomics
-        // are valid; the second array begins at a multiple of its alignment (64 divides both sizes).
+        // are valid; header and arrays begin at multiples of their alignment (64 divides all sizes).
         unsafe {
-            Ok(Self {
-                slots: std::slice::from_raw_parts(at.cast(), workers),
-                cgi: std::slice::from_raw_parts(at.add(slot).cast(), workers),
-            })
+            at.cast::<Header>().write(header);
+            let slots = std::slice::from_raw_parts(at.add(slots_at).cast(), workers);
+            let cgi = std::slice::from_raw_parts(at.add(cgi_at).cast(), workers);
+            Ok((Self { slots, cgi }, shown))
         }
     }
 
@@ -333,9 +403,40 @@ impl Scoreboard {
 mod tests {
     use super::*;
 
+    fn board(workers: usize) -> Scoreboard {
+        Scoreboard::new(workers).expect("memory").0
+    }
+
+    /// Another build of Drom may look: what moved is another version.
+    #[test]
+    fn version_1_is_laid_out_so() {
+        use std::mem::offset_of;
+        assert_eq!((VERSION, size_of::<Header>(), size_of::<CgiSlot>()), (1, 64, 64));
+        assert_eq!(offset_of!(Header, started_ns), 32);
+        let slot = [
+            offset_of!(Slot, pid),
+            offset_of!(Slot, state),
+            offset_of!(Slot, generation),
+            offset_of!(Slot, primary),
+            offset_of!(Slot, connections),
+            offset_of!(Slot, busy),
+            offset_of!(Slot, requests),
+            offset_of!(Slot, answers),
+            offset_of!(Slot, answered_bytes),
+            offset_of!(Slot, new_uss_bytes),
+            offset_of!(Slot, perl_since_ns),
+            offset_of!(Slot, request),
+            offset_of!(Slot, running),
+            offset_of!(Slot, position),
+            size_of::<Slot>(),
+        ];
+        assert_eq!(slot, [0, 4, 8, 12, 16, 20, 24, 32, 40, 48, 56, 64, 1096, 1184, 1408]);
+        assert_eq!((offset_of!(Running, client), offset_of!(Address, port)), (16, 16));
+    }
+
     #[test]
     fn a_cgi_slot_is_taken_once() {
-        let board = Scoreboard::new(2).unwrap();
+        let board = board(2);
         assert_eq!(board.take_cgi(0, 9), Some(0));
         assert_eq!(board.take_cgi(1, 9), Some(1));
         assert_eq!(board.take_cgi(0, 9), None);
@@ -345,7 +446,7 @@ mod tests {
 
     #[test]
     fn a_child_that_is_to_be_stopped_runs_nothing_else() {
-        let board = Scoreboard::new(1).unwrap();
+        let board = board(1);
         let line = &board.cgi[0];
         board.take_cgi(0, 1);
         assert_eq!(line.condemn(), 0, "it is not there yet");
@@ -358,7 +459,7 @@ mod tests {
 
     #[test]
     fn a_child_that_comes_too_late_is_told() {
-        let board = Scoreboard::new(1).unwrap();
+        let board = board(1);
         let line = &board.cgi[0];
         board.take_cgi(0, 1);
         let first = line.serial();
@@ -374,7 +475,7 @@ mod tests {
 
     #[test]
     fn only_ready_workers_outside_perl_are_idle() {
-        let board = Scoreboard::new(3).unwrap();
+        let board = board(3);
         assert_eq!(board.idle_besides(0), 0);
         board.slots[1].set_state(State::Ready);
         board.slots[2].set_state(State::Ready);
@@ -385,7 +486,7 @@ mod tests {
 
     #[test]
     fn a_text_keeps_what_fits() {
-        let board = Scoreboard::new(1).unwrap();
+        let board = board(1);
         let request = &board.slots[0].request;
         for text in ["", "GET / HT", "GET / HTTP/1.1"] {
             request.set(text.as_bytes());
@@ -400,7 +501,7 @@ mod tests {
 
     #[test]
     fn addresses_survive() {
-        let board = Scoreboard::new(1).unwrap();
+        let board = board(1);
         for text in ["127.0.0.1:80", "[2001:db8::1]:65535"] {
             let address: SocketAddr = text.parse().unwrap();
             board.slots[0].running.client.set(address);

@@ -278,17 +278,31 @@ pub unsafe fn fork() -> io::Result<Option<i32>> {
 
 /// A zeroed region shared with every process forked later; never unmapped.
 pub fn shared_memory(bytes: usize) -> io::Result<*mut u8> {
-    // SAFETY: a fresh anonymous mapping.
-    let at = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-    };
+    map_shared(bytes, libc::MAP_ANONYMOUS, -1)
+}
+
+/// The same as a file of this name without a folder, which whoever may look into this process finds
+/// among its descriptors. Above those that others open; its length is final.
+pub fn shared_file(name: &std::ffi::CStr, bytes: usize) -> io::Result<(*mut u8, OwnedFd)> {
+    /// As far as a script's descriptors are counted by hand.
+    const HIGH: RawFd = 200;
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name is a C string; the descriptor is new.
+    let low = unsafe { owned(libc::memfd_create(name.as_ptr(), flags)) }?;
+    // SAFETY: no pointers; the descriptor is new.
+    let high = unsafe { owned(libc::fcntl(low.as_raw_fd(), libc::F_DUPFD_CLOEXEC, HIGH)) };
+    let fd = high.unwrap_or(low);
+    std::fs::File::from(fd.try_clone()?).set_len(bytes as u64)?;
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: no pointers.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
+    Ok((map_shared(bytes, 0, fd.as_raw_fd())?, fd))
+}
+
+fn map_shared(bytes: usize, flags: i32, fd: RawFd) -> io::Result<*mut u8> {
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | flags);
+    // SAFETY: a fresh mapping, at an address of the kernel's choice.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, fd, 0) };
     if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(at.cast()) }
 }
 

@@ -118,7 +118,7 @@ pub fn run(setup: Setup, mut perl: Option<PerlTier>) -> i32 {
     if let Some(perl) = &perl {
         child_init(perl, site);
     }
-    start_helper(shared, site);
+    start_helper(shared, site, slot);
     slot.set_state(State::Ready);
     crisis::tell_master();
     site.log_error(LogLevel::Debug, None, "core", "a worker is ready");
@@ -308,7 +308,11 @@ fn leave(shared: &Shared, slot: &crate::scoreboard::Slot) {
 
 // ---- the helper -------------------------------------------------------------------------------
 
-fn start_helper(shared: &'static Shared, site: &'static Site) {
+fn start_helper(
+    shared: &'static Shared,
+    site: &'static Site,
+    slot: &'static crate::scoreboard::Slot,
+) {
     // SAFETY: the full set is a local; the thread inherits the mask, then this thread gets its own back.
     unsafe {
         let (mut all, mut old) = (std::mem::zeroed(), std::mem::zeroed());
@@ -316,7 +320,7 @@ fn start_helper(shared: &'static Shared, site: &'static Site) {
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
         let builder =
             std::thread::Builder::new().name("drom-helper".to_owned()).stack_size(256 * 1024);
-        if let Err(e) = builder.spawn(move || helper(shared)) {
+        if let Err(e) = builder.spawn(move || helper(shared, slot)) {
             let text = format!("a worker runs without its helper thread: {e}");
             site.log_error(LogLevel::Crit, None, "core", &text);
         }
@@ -324,7 +328,8 @@ fn start_helper(shared: &'static Shared, site: &'static Site) {
     }
 }
 
-fn helper(shared: &'static Shared) {
+fn helper(shared: &'static Shared, slot: &'static crate::scoreboard::Slot) {
+    note_memory(slot);
     let mut watch = Watch { state: sys::ThreadState::of(shared.main_tid), cpu_ns: 0, ran: false };
     let (mut last_run, mut begun_ns, mut idle) = (0, 0, 0);
     loop {
@@ -360,6 +365,12 @@ fn helper(shared: &'static Shared) {
             stand_in(shared, &mut watch, begun_ns);
         }
     }
+}
+
+/// What growth is counted from. No work for the thread that has requests to answer.
+fn note_memory(slot: &crate::scoreboard::Slot) {
+    let memory = drom_observe::memory(std::process::id() as i32);
+    slot.set_new_memory(memory.map_or(0, |memory| memory.uss_bytes));
 }
 
 /// The main thread as the helper sees it.

@@ -182,6 +182,9 @@ impl Engine {
         request.wire = wire;
         request.aborted |= progress.is_err();
         access_log::write(request, self.now_ns, connection.served - 1);
+        let slot = &self.setup.board.slots[self.setup.me];
+        let body_bytes = if request.is_head() { 0 } else { request.body_sent };
+        slot.count_answer(request.head_bytes + body_bytes);
         connection.keep = request.keep && progress.is_ok();
         let blocked = progress == Ok(Progress::Blocked);
         if blocked {
