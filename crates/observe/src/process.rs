@@ -171,7 +171,7 @@ fn clock_s(clock: libc::clockid_t) -> Option<f64> {
     (!failed).then_some(time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9)
 }
 
-fn ticks_per_s() -> f64 {
+pub(crate) fn ticks_per_s() -> f64 {
     // SAFETY: sysconf takes a constant and touches no memory of ours.
     let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     if ticks > 0 { ticks as f64 } else { 100.0 }
