@@ -30,6 +30,7 @@ pub enum Verb {
     Profile(verbs::profile::Args),
     Memory(verbs::memory::Args),
     Bench(verbs::bench::Args),
+    Top(verbs::top::Args),
     Report(verbs::report::Args),
     Ab(verbs::ab::Args),
     #[command(name = "http_load")]

@@ -55,6 +55,7 @@ pub const EXITS: [Entry; 12] = [
             ("profile", "profiled; of a script that was started, its own status"),
             ("memory", "looked at; of a script that was started, its own status"),
             ("bench", "compared, also where no difference is shown"),
+            ("top", "shown; the view was left, or nobody reads any more"),
         ],
     },
     Entry {
@@ -86,6 +87,7 @@ pub const EXITS: [Entry; 12] = [
                 "could not be compared: no such file, code that does not compile or dies, a \
                  command that fails",
             ),
+            ("top", "no such process, or nowhere to write to"),
         ],
     },
     Entry {
@@ -104,6 +106,7 @@ pub const EXITS: [Entry; 12] = [
             ("profile", "wrong flags, or a file that is no profile"),
             ("memory", "wrong flags"),
             ("bench", "wrong flags"),
+            ("top", "wrong flags, or no terminal and neither --once nor --json"),
         ],
     },
     Entry {
@@ -173,6 +176,7 @@ pub const EXITS: [Entry; 12] = [
             ("profile", "stopped by Ctrl-C, what was seen is printed"),
             ("memory", "stopped by Ctrl-C, what was seen is printed"),
             ("bench", "stopped by Ctrl-C, what was measured so far is printed"),
+            ("top", "--json or --once: stopped by Ctrl-C, every refresh until then is printed"),
             ("compare", "stopped by Ctrl-C, what was measured so far is printed"),
         ],
     },

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Verb::Profile(args) => verbs::profile::run(&args),
         Verb::Memory(args) => verbs::memory::run(&args),
         Verb::Bench(args) => verbs::bench::run(&args).into(),
+        Verb::Top(args) => verbs::top::run(&args).into(),
         Verb::Report(args) => verbs::report::run(args).into(),
         Verb::Ab(args) => verbs::ab::run(args.words),
         Verb::HttpLoad(args) => verbs::http_load::run(args.words),

@@ -61,6 +61,17 @@ pub fn result(text: &str) -> io::Result<()> {
     bytes(text.as_bytes())
 }
 
+/// A part of a result that goes on and on: whether anybody still reads it.
+pub fn is_heard(text: &str) -> io::Result<bool> {
+    let mut is_heard = true;
+    result_by(|| {
+        let done = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush());
+        is_heard = !matches!(&done, Err(error) if error.kind() == io::ErrorKind::BrokenPipe);
+        done
+    })?;
+    Ok(is_heard)
+}
+
 /// The same of one that need not be text.
 pub fn bytes(bytes: &[u8]) -> io::Result<()> {
     result_by(|| io::stdout().write_all(bytes))

@@ -64,6 +64,12 @@ impl Interpreter {
         self.profile.taken.torn += u64::from(self.look.is_torn);
     }
 
+    /// The stack that the last look has seen, outermost frame first.
+    pub fn frames(&self) -> Vec<Frame> {
+        let frames = self.stack.iter();
+        frames.map(|number| self.profile.frames()[*number as usize].clone()).collect()
+    }
+
     /// What runs now, outermost frame first.
     ///
     /// # Errors

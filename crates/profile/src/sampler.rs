@@ -8,7 +8,7 @@ use drom_observe::{RunState, Stat, clock, process_cpu};
 use crate::{
     error::Error,
     memory::Remote,
-    perl::{Perl, is_interpreter},
+    perl::{Perl, gone, is_interpreter},
     profile::{Clock, Frame, Kind, Profile},
     threads::{Looked, Thread, Threads, Way},
 };
@@ -90,7 +90,7 @@ impl Sampler {
     /// That the process is gone.
     pub fn sample(&mut self) -> Result<(), Error> {
         let pid = self.pid;
-        self.threads.renew().map_err(|source| crate::perl::gone(pid, source))?;
+        self.threads.renew().map_err(|source| gone(pid, source))?;
         self.looks += 1;
         if self.looks.is_power_of_two() {
             self.name();
@@ -114,6 +114,20 @@ impl Sampler {
             self.cpu = Some(now.saturating_sub(before));
         }
         Ok(())
+    }
+
+    /// What runs at this moment in the main thread, outermost frame first, and counts nothing.
+    ///
+    /// # Errors
+    /// That the process is gone, or runs no perl any more.
+    pub fn now(&mut self) -> Result<Vec<Frame>, Error> {
+        let pid = self.pid;
+        self.threads.renew().map_err(|source| gone(pid, source))?;
+        let interpreter = &mut self.threads.living[0].interpreter;
+        match interpreter.look().map_err(|source| gone(pid, source))? {
+            Ok(()) => Ok(interpreter.frames()),
+            Err(_) => Err(Error::Ended { pid }),
+        }
     }
 
     /// Who ends has no name any more.

@@ -61,7 +61,7 @@ pub use origin::Origin;
 pub use report::{Judged, JudgedCheck, bail_out, junit, tap};
 pub use request::{Request, Version, Wants};
 pub use scenario::{CheckName, Flow, Scenario, Step};
-pub use secrets::masked_url;
+pub use secrets::{MASKED, is_secret, masked_url};
 pub use share::{Part, Share, Verdict};
 pub use urls::UrlOrder;
 pub use user::{Judgement, Next, Unsent, User};

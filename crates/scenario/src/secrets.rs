@@ -195,7 +195,9 @@ fn literal(text: &str) -> String {
     text.replace("{{", "{{\"{{\"}}")
 }
 
-fn is_secret(name: &str) -> bool {
+/// Whether a value of this name (of a header, a parameter, a variable) should not be shown.
+#[must_use]
+pub fn is_secret(name: &str) -> bool {
     let words = words(name);
     let is_about = words.len() > 1 && words.last().is_some_and(|last| ABOUT.contains(&&**last));
     let is_one = |word: &String| {

@@ -6,7 +6,7 @@ use std::{
     fmt, fs, io,
     mem::offset_of,
     net::{IpAddr, Ipv6Addr, SocketAddr},
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, PermissionsExt},
     path::PathBuf,
 };
 
@@ -105,14 +105,18 @@ impl Window {
     }
 }
 
-/// The master alone has its board among its descriptors.
+/// The master alone has its board among its descriptors to write to; who looks on has it to read.
 fn board_of(pid: i32) -> io::Result<Option<PathBuf>> {
     let wanted = format!("/memfd:{} (deleted)", NAME.to_string_lossy());
     let entries = match fs::read_dir(format!("/proc/{pid}/fd")) {
         Err(error) if is_gone(&error) => return Ok(None),
         entries => entries?,
     };
-    let is_board = |path: &PathBuf| fs::read_link(path).is_ok_and(|to| to.as_os_str() == &*wanted);
+    let is_board = |path: &PathBuf| {
+        let may_write = |link: fs::Metadata| link.permissions().mode() & 0o200 != 0;
+        fs::read_link(path).is_ok_and(|to| to.as_os_str() == &*wanted)
+            && fs::symlink_metadata(path).is_ok_and(may_write)
+    };
     Ok(entries.flatten().map(|entry| entry.path()).find(is_board))
 }
 
@@ -290,6 +294,12 @@ mod tests {
         let (_board, _window) = board(1);
         let window = Window::open(own).expect("ours").expect("a board");
         assert!(window.look(own).is_ok());
+        let flags = window.file.metadata().map(|_| {
+            // SAFETY: asks for a descriptor's flags and changes nothing.
+            unsafe { libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&window.file), libc::F_GETFL) }
+        });
+        let access = flags.expect("open") & libc::O_ACCMODE;
+        assert_eq!(access, libc::O_RDONLY, "by which it is no master itself");
         // Linux has no more processes.
         assert!(Window::open((1 << 22) + 1).expect("nobody is no error").is_none());
     }
