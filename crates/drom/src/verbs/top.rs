@@ -65,7 +65,7 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Keys of the view: arrows choose, Enter opens the page of a process, Esc goes back, s sorts,
-t shows the tree, / filters, h helps, q ends.
+t shows the tree, / filters, Tab hides servers, h helps, q ends.
 
 Examples:
   drom top                                  a view that refreshes itself
@@ -209,7 +209,8 @@ impl Args {
 fn filter(text: &str) -> Result<Regex, String> {
     let of = |error: regex::Error| {
         let text = error.to_string();
-        text.lines().last().unwrap_or("it is no regular expression").to_owned()
+        let last = text.lines().last().unwrap_or("it is no regular expression");
+        last.trim_start_matches("error: ").to_owned()
     };
     Regex::new(text).map_err(of)
 }

@@ -13,6 +13,8 @@ pub struct App {
     pub mode: Mode,
     /// Once somebody has chosen it, a process stays chosen wherever it goes.
     pub chosen: Option<i32>,
+    /// Servers make room for processes.
+    pub hides_servers: bool,
     /// Lines of the page that are above the window.
     pub page_offset: usize,
 }
@@ -68,6 +70,7 @@ impl App {
             KeyCode::Char('q') => return Action::Quit,
             KeyCode::Char('s') => self.choice.sort = self.choice.sort.next(),
             KeyCode::Char('t') => self.choice.is_tree = !self.choice.is_tree,
+            KeyCode::Tab => (self.hides_servers, self.chosen) = (!self.hides_servers, None),
             KeyCode::Char('h' | '?') | KeyCode::F(1) => self.mode = Mode::Help,
             KeyCode::Char('/') => {
                 let text = self.choice.filter.as_ref().map_or("", Regex::as_str).to_owned();
@@ -217,6 +220,8 @@ mod tests {
     #[test]
     fn letters_sort_show_the_tree_help_and_end() {
         let mut app = App::default();
+        app.press(KeyEvent::from(KeyCode::Tab), &LISTED, 10);
+        assert!(app.hides_servers);
         press(&mut app, "st");
         assert_eq!((app.choice.sort, app.choice.is_tree), (Sort::Rss, true));
         assert_eq!(press(&mut app, "h"), Action::Draw);

@@ -48,6 +48,8 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     // Gives the terminal back where something panics, too.
     let mut terminal = ratatui::try_init().map_err(failed)?;
     let ended = view.live(&mut terminal, stop);
+    // A terminal that was made larger meanwhile would show some of it again.
+    let _ = terminal.clear();
     ratatui::restore();
     ended.map(|()| Exit::Done).map_err(failed)
 }

@@ -42,7 +42,13 @@ const INDENT: usize = 10;
 
 /// Innermost first; a boundary of perl's own is no call.
 pub fn calls(stack: &[Frame]) -> Vec<Call> {
-    let frames = stack.iter().rev().filter(|frame| frame.kind != Kind::Boundary);
+    let is_one = |frame: &&Frame| match frame.kind {
+        Kind::Boundary => false,
+        // A worker at rest has an interpreter, and nothing that runs.
+        Kind::Main => frame.line > 0,
+        _ => true,
+    };
+    let frames = stack.iter().rev().filter(is_one);
     frames
         .map(|frame| Call {
             sub: Arc::clone(&frame.name),
@@ -110,7 +116,7 @@ fn figures(page: &Page, width: usize) -> Vec<Line> {
     ];
     let disk =
         vec![part("read", size(anatomy.read_bytes)), part("written", size(anatomy.written_bytes))];
-    let mut lines = wrapped("", INDENT, who, width);
+    let mut lines = wrapped("About", INDENT, who, width);
     lines.extend(wrapped("Memory", INDENT, memory, width));
     lines.extend(wrapped("Disks", INDENT, disk, width));
     lines

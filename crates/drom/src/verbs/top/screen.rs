@@ -46,13 +46,14 @@ pub struct Drawing {
     pub rows: (usize, usize),
 }
 
-const HELP: [(&str, &str); 11] = [
+const HELP: [(&str, &str); 12] = [
     ("up, down", "choose a worker or a process (also j, k, PgUp, PgDn, Home, End)"),
     ("Enter", "its page: Perl stack, memory, libraries, files, limits"),
     ("Esc", "back; then what was chosen, then the filter goes"),
     ("s", "sort by the next column: CPU%, RSS, PSS, USS, GROWTH, ..."),
     ("/", "filter by a regular expression: command, name, user, number"),
     ("t", "the tree: children below their parents"),
+    ("Tab", "processes alone, without Drom's servers above them"),
     ("q", "end"),
     ("", ""),
     ("RSS", "pages in memory, counted in full by every process that shares them"),
@@ -95,11 +96,19 @@ pub fn draw(frame: &mut Frame, sight: &Sight) -> Drawing {
 }
 
 fn help(width: usize) -> Vec<Line> {
-    let line = |(key, words): &(&str, &str)| {
-        Line::of(format!("  {key:<10}"), Tone::Strong).with(*words, Tone::Plain).cut(width)
+    const INDENT: usize = 12;
+    let of = |(key, words): &(&str, &str)| {
+        let room = width.saturating_sub(INDENT);
+        let words = drom_report::broken(words, room, room);
+        let keys = [*key].into_iter().chain(std::iter::repeat(""));
+        let line = |(key, words): (&str, String)| {
+            let line = Line::of(format!("  {key:<10}"), Tone::Strong);
+            line.with(words, Tone::Plain).cut(width)
+        };
+        keys.zip(words).map(line).collect::<Vec<_>>()
     };
     let head = [Line::new(), Line::of("Keys and columns", Tone::Head), Line::new()];
-    head.into_iter().chain(HELP.iter().map(line)).collect()
+    head.into_iter().chain(HELP.iter().flat_map(of)).collect()
 }
 
 // ---- the list ------------------------------------------------------------------------------------
@@ -107,7 +116,9 @@ fn help(width: usize) -> Vec<Line> {
 fn list(frame: &mut Frame, sight: &Sight, area: Rect) -> Drawing {
     let (width, height) = (usize::from(area.width), usize::from(area.height));
     let processes = sight.app.choice.of(sight.snapshot.processes.clone());
-    let mut items = text::servers(&sight.snapshot.servers, width);
+    let servers = &sight.snapshot.servers[..];
+    let servers = if sight.app.hides_servers { &[] } else { servers };
+    let mut items = text::servers(servers, width);
     items.push(Item::line(Line::new()));
     let before = items.len();
     items.extend(text::processes(&processes, sight.app.choice.sort, width));
@@ -242,6 +253,7 @@ fn keys(sight: &Sight, width: usize) -> Paragraph<'static> {
             ("t", "tree"),
             ("Enter", "page"),
             ("h", "help"),
+            ("Tab", "servers on/off"),
             ("arrows", "choose"),
         ]),
     };
@@ -338,6 +350,13 @@ mod tests {
             assert!(rows.iter().any(|row| row.contains("COMMAND")), "{rows:#?}");
             assert!(drawing.rows.0 > 200 && drawing.listed.len() == 303, "{drawing:?}");
         }
+    }
+
+    #[test]
+    fn servers_make_room_for_processes() {
+        let rows = seen(&App { hides_servers: true, ..App::default() }, (80, 24));
+        let has = |words: &str| rows.iter().any(|row| row.contains(words));
+        assert!(has("perl a.pl") && !has("Drom server"), "{rows:#?}");
     }
 
     #[test]

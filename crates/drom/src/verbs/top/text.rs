@@ -243,10 +243,17 @@ fn server_items(server: &Server, width: usize) -> Vec<Item> {
 }
 
 fn heading(server: &Server, width: usize) -> Vec<Line> {
+    let mut lines = heading_parts(server, width + 2);
+    // What follows stands below it, further in.
+    lines.first_mut().iter_mut().for_each(|first| drop(first.0.remove(0)));
+    lines.into_iter().map(|line| line.cut(width)).collect()
+}
+
+fn heading_parts(server: &Server, width: usize) -> Vec<Line> {
     let title = Line::of(format!("Drom server {}", server.pid), Tone::Strong);
     if let Some(error) = &server.error {
         let words = drom_report::format::plain(error);
-        return wrapped("", 0, vec![title, Line::of(words, Tone::Warning)], width);
+        return wrapped("", 2, vec![title, Line::of(words, Tone::Warning)], width);
     }
     let count = |state: &str| server.workers.iter().filter(|w| w.state == state).count();
     let workers = drom_report::format::number_of(server.workers.len(), "worker");
@@ -264,7 +271,7 @@ fn heading(server: &Server, width: usize) -> Vec<Line> {
     if !server.cgi_pids.is_empty() {
         parts.push(Line::of(format!("{} CGI", server.cgi_pids.len()), Tone::Plain));
     }
-    wrapped("", 0, parts, width)
+    wrapped("", 2, parts, width)
 }
 
 fn worker_row(worker: &Worker) -> Vec<(String, Tone)> {
