@@ -208,7 +208,7 @@ fn a_stream_ends_with_its_reader() {
     assert!(ended && status.and_then(|status| status.code()) == Some(0), "{status:?}");
 }
 
-// ---- servers -------------------------------------------------------------------------------------
+// ---- servers ------------------------------------------------------------------------------
 
 /// Waits in line 4 until the test lets it go on.
 const HOLD: &str = "\
@@ -304,7 +304,8 @@ fn a_server_is_one_through_reloads() {
 #[test]
 fn no_script_has_the_scoreboard() {
     let script = "print \"Content-Type: text/plain\\n\\n\";
-        opendir my $d, '/proc/self/fd' or die; my @all = map { readlink \"/proc/self/fd/$_\" } readdir $d;
+        opendir my $d, '/proc/self/fd' or die;
+        my @all = map { readlink \"/proc/self/fd/$_\" } readdir $d;
         print join(' ', grep { defined && /scoreboard/ } @all), \"|\";
         open my $f, '<', '/dev/null' or die; print fileno($f) < 100 ? 'low' : 'high';";
     let cgi = format!("#!/usr/bin/perl\n{script}");
@@ -318,7 +319,7 @@ fn no_script_has_the_scoreboard() {
     }
 }
 
-// ---- the view ------------------------------------------------------------------------------------
+// ---- the view -----------------------------------------------------------------------------
 
 /// A terminal: our end, and the program's.
 fn terminal() -> (File, OwnedFd) {

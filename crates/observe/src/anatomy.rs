@@ -224,9 +224,9 @@ Private_Dirty:   8 kB
 
     #[test]
     fn limits_are_found_in_their_columns() {
-        let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
-                    Max open files            1024                 1048576              files     \n\
-                    Max nice priority         0                    0                    \n";
+        let text = "Limit                     Soft Limit    Hard Limit    Units     \n\
+                    Max open files            1024          1048576       files     \n\
+                    Max nice priority         0             0             \n";
         let found = limits(text);
         let first = &found[0];
         assert_eq!((&*first.name, &*first.soft), ("Max open files", "1024"));

@@ -411,7 +411,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_stat_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200), cut in 0..140_usize) {
+        fn no_stat_panics(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            cut in 0..140_usize,
+        ) {
             let _ = (Fields::parse(&bytes), words(&bytes), number(&bytes));
             let _ = Fields::parse(&STAT[..cut.min(STAT.len())]);
             let mixed = [&STAT[..cut.min(STAT.len())], &bytes].concat();

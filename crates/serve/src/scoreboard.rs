@@ -1,9 +1,9 @@
-//! The scoreboard: one slot per worker and per running CGI child, in memory that every process shares.
-//! Who may look into the server's processes can read it from outside ([`view`]); nobody else writes.
+//! The scoreboard: one slot per worker and per running CGI child, in memory that every process
+//! shares. Who may look into the server's processes can read it from outside ([`view`]).
 //!
-//! Only atomics live here, so that a worker that dies in the middle of a write leaves nothing broken.
-//! Text (the request line, the Perl position) is copied byte by byte; a reader may see a torn line, and
-//! shows it as what it is: a hint for people.
+//! Only atomics live here, so that a worker that dies in the middle of a write leaves nothing
+//! broken. Text (the request line, the Perl position) is copied byte by byte; a reader may see a
+//! torn line, and shows it as what it is: a hint for people.
 
 pub mod view;
 
@@ -354,8 +354,9 @@ impl Scoreboard {
             Err(_) => (sys::shared_memory(bytes)?, None),
         };
         let (slots_at, cgi_at) = (header.slots_at as usize, header.cgi_at as usize);
-        // SAFETY: the mapping is zeroed, page-aligned, large enough, never unmapped; all-zero atomics
-        // are valid; header and arrays begin at multiples of their alignment (64 divides all sizes).
+        // SAFETY: the mapping is zeroed, page-aligned, large enough, never unmapped; all-zero
+        // atomics are valid; header and arrays begin at multiples of their alignment (64 divides
+        // all sizes).
         unsafe {
             at.cast::<Header>().write(header);
             let slots = std::slice::from_raw_parts(at.add(slots_at).cast(), workers);

@@ -62,10 +62,11 @@ pub struct Run {
 /// Why a board is not shown.
 #[derive(Debug, thiserror::Error)]
 pub enum NoView {
-    #[error("the scoreboard of process {pid} cannot be read: {source}; its user and root can")]
+    #[error("the scoreboard of process {pid} cannot be read: {source}; be its user or root")]
     Unreadable { pid: i32, source: io::Error },
     #[error(
-        "another version of Drom keeps the scoreboard of process {pid} (layout {found}, this is layout {VERSION})"
+        "another version of Drom keeps the scoreboard of process {pid} (layout {found}, here \
+         {VERSION})"
     )]
     OtherVersion { pid: i32, found: u32 },
     #[error("what process {pid} calls its scoreboard is none")]
@@ -319,7 +320,7 @@ mod tests {
             told(&other)
         };
         assert!(with(0, b'x').contains("is none"));
-        assert!(with(offset_of!(Header, version), 9).contains("(layout 9, this is layout 1)"));
+        assert!(with(offset_of!(Header, version), 9).contains("(layout 9, here 1)"));
         for at in [offset_of!(Header, slot_bytes), offset_of!(Header, cgi_at) + 2] {
             assert!(with(at, 1).contains("is none"), "{at}");
         }

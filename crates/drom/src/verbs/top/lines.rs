@@ -239,7 +239,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_line_is_too_wide(words in proptest::collection::vec("\\PC{0,9}", 1..6), width in 0..40_usize) {
+        fn no_line_is_too_wide(
+            words in proptest::collection::vec("\\PC{0,9}", 1..6),
+            width in 0..40_usize,
+        ) {
             let line = words.iter().fold(Line::new(), |line, word| line.with(word, Tone::Dim));
             let cut = line.clone().cut(width);
             prop_assert!(cut.width() <= width, "{:?}", cut);

@@ -11,6 +11,7 @@ use super::{
     figures::{bytes, cpu_time, percent, signed},
     lines::{Column, Line, Tone, table, wrapped},
     model::{Process, Running},
+    text::short,
 };
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -103,8 +104,10 @@ fn figures(page: &Page, width: usize) -> Vec<Line> {
         part("CPU time", cpu_time(process.cpu_s)),
     ];
     let text = |text: &str| drom_report::format::plain(text);
-    who.extend(anatomy.executable.iter().map(|path| part("program", text(path))));
-    who.extend(anatomy.folder.iter().map(|path| part("folder", text(path))));
+    let room = width.saturating_sub(INDENT + "program ".len());
+    let path = |path: &String| short(&text(path), room);
+    who.extend(anatomy.executable.iter().map(|of| part("program", path(of))));
+    who.extend(anatomy.folder.iter().map(|of| part("folder", path(of))));
     let memory = vec![
         part("RSS", bytes(process.rss_bytes)),
         part("PSS", size(process.pss_bytes)),
@@ -145,7 +148,7 @@ fn stack(page: &Page, width: usize) -> Vec<Line> {
 }
 
 fn memory(mappings: &[Mapping], width: usize) -> Vec<Line> {
-    let rows: Vec<_> = mappings.iter().take(MAPPINGS).map(mapping_row).collect();
+    let rows: Vec<_> = mappings.iter().take(MAPPINGS).map(|of| mapping_row(of, width)).collect();
     if rows.is_empty() {
         return Vec::new();
     }
@@ -161,7 +164,7 @@ fn memory(mappings: &[Mapping], width: usize) -> Vec<Line> {
 }
 
 fn code(mappings: &[Mapping], width: usize) -> Vec<Line> {
-    let rows: Vec<_> = mappings.iter().map(mapping_row).collect();
+    let rows: Vec<_> = mappings.iter().map(|of| mapping_row(of, width)).collect();
     if rows.is_empty() { Vec::new() } else { table(&MEMORY, "", &rows, width) }
 }
 
@@ -173,10 +176,14 @@ const MEMORY: [Column; 5] = [
     Column { title: "WHAT", rank: 0, is_text: true, is_open: true },
 ];
 
-fn mapping_row(mapping: &Mapping) -> Vec<(String, Tone)> {
+/// Where the figures are, and the name begins.
+const SIZES: usize = 25;
+
+fn mapping_row(mapping: &Mapping, width: usize) -> Vec<(String, Tone)> {
     let sizes = [mapping.size_bytes, mapping.rss_bytes, mapping.pss_bytes, mapping.uss_bytes];
     let mut row: Vec<_> = sizes.iter().map(|size| (bytes(*size), Tone::Plain)).collect();
-    row.push((drom_report::format::plain(&mapping.name), Tone::Plain));
+    let name = drom_report::format::plain(&mapping.name);
+    row.push((short(&name, width.saturating_sub(SIZES)), Tone::Plain));
     row
 }
 

@@ -111,7 +111,7 @@ fn help(width: usize) -> Vec<Line> {
     head.into_iter().chain(HELP.iter().flat_map(of)).collect()
 }
 
-// ---- the list ------------------------------------------------------------------------------------
+// ---- the list -----------------------------------------------------------------------------
 
 fn list(frame: &mut Frame, sight: &Sight, area: Rect) -> Drawing {
     let (width, height) = (usize::from(area.width), usize::from(area.height));
@@ -172,7 +172,7 @@ fn head_above<'a>(items: &'a [Item], rows: &[(usize, usize)], from: usize) -> Op
     above.lines.first().filter(|_| above.is_head)
 }
 
-// ---- lines ---------------------------------------------------------------------------------------
+// ---- lines --------------------------------------------------------------------------------
 
 fn put(frame: &mut Frame, sight: &Sight, area: Rect, lines: &[Line]) {
     let width = usize::from(area.width);

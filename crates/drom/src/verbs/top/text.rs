@@ -199,7 +199,7 @@ fn network(machine: &Machine) -> Vec<Line> {
 
 // ---- servers ------------------------------------------------------------------------------------
 
-const WORKER_COLUMNS: [Column; 11] = [
+const WORKER_COLUMNS: [Column; 12] = [
     figure("SLOT", 9),
     figure("PID", 0),
     figure("GEN", 8),
@@ -210,6 +210,7 @@ const WORKER_COLUMNS: [Column; 11] = [
     figure("USS", 3),
     figure("PSS", 10),
     figure("GROWTH", 4),
+    figure("PER REQ", 5),
     figure("CPU%", 1),
 ];
 
@@ -252,8 +253,13 @@ fn heading(server: &Server, width: usize) -> Vec<Line> {
 fn heading_parts(server: &Server, width: usize) -> Vec<Line> {
     let title = Line::of(format!("Drom server {}", server.pid), Tone::Strong);
     if let Some(error) = &server.error {
-        let words = drom_report::format::plain(error);
-        return wrapped("", 2, vec![title, Line::of(words, Tone::Warning)], width);
+        let room = width.saturating_sub(2);
+        let words = drom_report::broken(error, room, room).into_iter();
+        let lines = words.map(|words| Line::of(format!("  {words}"), Tone::Warning).cut(width));
+        return [Line::of("  ", Tone::Plain).with(title.text(), Tone::Strong)]
+            .into_iter()
+            .chain(lines)
+            .collect();
     }
     let count = |state: &str| server.workers.iter().filter(|w| w.state == state).count();
     let workers = drom_report::format::number_of(server.workers.len(), "worker");
@@ -278,6 +284,8 @@ fn worker_row(worker: &Worker) -> Vec<(String, Tone)> {
     let plain = |text: String| (text, Tone::Plain);
     let size = |size: Option<u64>| plain(size.map_or("-".to_owned(), bytes));
     let growth = worker.growth_bytes.map_or("-".to_owned(), signed);
+    let per_request = worker.growth_bytes_per_request.map(|bytes| bytes.round() as i64);
+    let per_request = per_request.map_or("-".to_owned(), signed);
     let state = match worker.state {
         "perl" => Tone::Good,
         "idle" => Tone::Dim,
@@ -295,6 +303,7 @@ fn worker_row(worker: &Worker) -> Vec<(String, Tone)> {
         size(worker.uss_bytes),
         size(worker.pss_bytes),
         plain(growth),
+        plain(per_request),
         plain(worker.cpu_percent.map_or("-".to_owned(), percent)),
     ]
 }
@@ -328,7 +337,7 @@ fn sub_in_short(sub: &str) -> &str {
 }
 
 /// The end of a path says more than its beginning.
-fn short(path: &str, width: usize) -> String {
+pub fn short(path: &str, width: usize) -> String {
     let length = path.chars().count();
     if length <= width.max(8) {
         return path.to_owned();
@@ -439,7 +448,7 @@ pub mod tests {
         }
     }
 
-    pub fn snapshot() -> Snapshot {
+    fn server() -> Server {
         let running = Running {
             request: "GET /registry/hold.pl?token=MASKED HTTP/1.1".to_owned(),
             client: "192.0.2.7:40112".to_owned(),
@@ -465,7 +474,7 @@ pub mod tests {
             ..Worker::default()
         };
         let busy = Worker { state: "perl", ..worker(1, Some(running)) };
-        let server = Server {
+        Server {
             pid: 4711,
             uptime_s: Some(185.0),
             generation: 2,
@@ -474,7 +483,10 @@ pub mod tests {
             cgi_pids: vec![99],
             workers: vec![worker(0, None), busy],
             error: None,
-        };
+        }
+    }
+
+    fn busy_machine() -> Machine {
         let none = CpuTimes::default();
         let mount = |path: &str, used_bytes| Mount {
             path: path.to_owned(),
@@ -483,16 +495,11 @@ pub mod tests {
             available_bytes: 100_000_000_000 - used_bytes,
             ..Mount::default()
         };
-        let machine = Machine {
+        let load = LoadAverage { one: 2.5, five: 1.0, fifteen: 0.5, runnable: 1, threads: 300 };
+        Machine {
             uptime_s: Some(93_600.0),
             cores: 2,
-            load: Some(LoadAverage {
-                one: 2.5,
-                five: 1.0,
-                fifteen: 0.5,
-                runnable: 1,
-                threads: 300,
-            }),
+            load: Some(load),
             cpu: CpuTimes { user: 30, system: 10, idle: 54, steal: 6, ..none }.shares_since(none),
             memory: Some(MachineMemory {
                 total_bytes: 8_000_000_000,
@@ -511,10 +518,13 @@ pub mod tests {
                     sent_bytes_per_s: 3_000.0,
                 },
             ],
-        };
+        }
+    }
+
+    pub fn snapshot() -> Snapshot {
         Snapshot {
-            machine,
-            servers: vec![server],
+            machine: busy_machine(),
+            servers: vec![server()],
             process_count: 214,
             running_count: 1,
             processes: vec![process(4712, "perl a.pl"), process(1, "/sbin/init")],
@@ -556,6 +566,17 @@ pub mod tests {
         assert!(below.contains("from 192.0.2.7:40112"), "{text}");
         assert!(below.contains("at /srv/site/perl/hold.pl:7 wait"), "{text}");
         assert!(lines.iter().any(|line| line.contains("4712   2 idle")), "{text}");
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_read_is_told_with_the_reason() {
+        let error = Some("the scoreboard of process 7 cannot be read: be its user".to_owned());
+        let server = Server { pid: 7, error, ..Server::default() };
+        let items = servers(&[server], 40);
+        let lines: Vec<String> = items[1].lines.iter().map(Line::text).collect();
+        assert_eq!(lines[0], "Drom server 7");
+        assert_eq!(lines[1], "  the scoreboard of process 7 cannot be");
+        assert_eq!(lines[2], "  read: be its user");
     }
 
     #[test]
