@@ -6,7 +6,7 @@ mod support;
 use std::{
     fs::File,
     io::{BufRead, BufReader, Read, Write},
-    os::fd::{FromRawFd, OwnedFd},
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
     process::{Child, Command, Output, Stdio},
     time::Duration,
 };
@@ -321,16 +321,21 @@ fn no_script_has_the_scoreboard() {
 
 // ---- the view -----------------------------------------------------------------------------
 
-/// A terminal: our end, and the program's.
+/// A terminal: our end, and the program's. No program of another test has either.
 fn terminal() -> (File, OwnedFd) {
-    let (mut ours, mut theirs) = (0, 0);
+    let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
     let size = libc::winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
-    let (name, modes) = (std::ptr::null_mut(), std::ptr::null());
-    // SAFETY: the descriptors are ours to write, the size is read; no name and no modes are wanted.
+    let mut name = [0; 64];
+    // SAFETY: the descriptors are new, the name is ours to write, the size is read.
     unsafe {
-        let opened = libc::openpty(&raw mut ours, &raw mut theirs, name, modes, &raw const size);
-        assert_eq!(opened, 0);
-        (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs))
+        let ours = File::from_raw_fd(libc::posix_openpt(flags));
+        let fd = ours.as_raw_fd();
+        assert_eq!((libc::grantpt(fd), libc::unlockpt(fd)), (0, 0));
+        assert_eq!(libc::ptsname_r(fd, name.as_mut_ptr(), name.len()), 0);
+        assert_eq!(libc::ioctl(fd, libc::TIOCSWINSZ, &raw const size), 0);
+        let theirs = libc::open(name.as_ptr(), flags);
+        assert!(theirs >= 0);
+        (ours, OwnedFd::from_raw_fd(theirs))
     }
 }
 
@@ -382,7 +387,6 @@ fn talk(mut ours: File, turns: &mut [Turn]) -> String {
 }
 
 fn is_ready(ours: &File, said: &str) -> bool {
-    use std::os::fd::AsRawFd;
     let mut wait = libc::pollfd { fd: ours.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one record, which is ours to write.
     let ready = unsafe { libc::poll(&raw mut wait, 1, 20_000) };
@@ -418,6 +422,19 @@ fn the_view_obeys_its_keys_and_gives_the_terminal_back() {
     assert!(said.contains(ENTERS), "{said}");
     let rest = said.rsplit_once(LEAVES).expect("it leaves").1;
     assert!(!rest.contains("Load"), "{rest:?}");
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_the_view() {
+    let (mut target, mut ours) = view(&["-n", "60s"]);
+    let (mut said, mut buffer) = (String::new(), [0; 4096]);
+    while !shown(&said).contains("quit") && is_ready(&ours, &said) {
+        let got = ours.read(&mut buffer).expect("it speaks");
+        said += &String::from_utf8_lossy(&buffer[..got]);
+    }
+    drop(ours);
+    let ended = || target.0.try_wait().expect("ours").is_some();
+    assert!(eventually(Duration::from_secs(10), ended));
 }
 
 #[test]

@@ -25,6 +25,8 @@ use crate::{exit::Exit, say, verbs::load::watch_interrupts};
 
 /// A signal is noticed so soon.
 const LOOK: Duration = Duration::from_millis(100);
+/// And so soon it ends the view, whatever that waits for.
+const STUCK: Duration = Duration::from_secs(1);
 /// A page that is opened has had no time to use CPUs in.
 const SHORT: Duration = Duration::from_millis(200);
 
@@ -47,11 +49,49 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     let failed = |error: io::Error| Failure::new(format!("the terminal cannot be used: {error}"));
     // Gives the terminal back where something panics, too.
     let mut terminal = ratatui::try_init().map_err(failed)?;
+    end_when_stuck(stop);
     let ended = view.live(&mut terminal, stop);
-    // A terminal that was made larger meanwhile would show some of it again.
+    // A terminal that was made larger meanwhile would show some of it again; one that is gone has
+    // nothing to be given back.
     let _ = terminal.clear();
-    ratatui::restore();
+    let _ = ratatui::try_restore();
     ended.map(|()| Exit::Done).map_err(failed)
+}
+
+/// Half a key sequence would be waited for beyond every signal.
+fn end_when_stuck(stop: &'static AtomicBool) {
+    std::thread::spawn(move || {
+        while !stop.load(Relaxed) {
+            clock::sleep(LOOK);
+        }
+        clock::sleep(STUCK);
+        let _ = ratatui::try_restore();
+        std::process::exit(Exit::Done as i32);
+    });
+}
+
+/// What there is to be read from the terminal.
+#[derive(PartialEq, Eq)]
+enum Input {
+    None,
+    Some,
+    /// The terminal went away: reading would give nothing, at once and for ever.
+    Gone,
+}
+
+fn input(within: Duration) -> Input {
+    let mut wait = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
+    let within_ms = within.as_millis().max(1).min(LOOK.as_millis()) as i32;
+    // SAFETY: one record, which is ours to write.
+    let ready = unsafe { libc::poll(&raw mut wait, 1, within_ms) };
+    if ready <= 0 {
+        return Input::None;
+    }
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the number is ours to write.
+    let asked = unsafe { libc::ioctl(libc::STDIN_FILENO, libc::FIONREAD, &raw mut bytes) };
+    let is_there = wait.revents == libc::POLLIN && asked == 0 && bytes > 0;
+    if is_there { Input::Some } else { Input::Gone }
 }
 
 impl<'a> View<'a> {
@@ -108,14 +148,12 @@ impl<'a> View<'a> {
                 self.refresh();
                 return Ok(Action::Draw);
             }
-            let is_there = match event::poll(left.min(LOOK)) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
-                polled => polled?,
-            };
-            if stop.load(Relaxed) {
+            let input = input(left);
+            if stop.load(Relaxed) || input == Input::Gone {
                 return Ok(Action::Quit);
             }
-            if !is_there {
+            // Another size of the window is no input.
+            if !event::poll(Duration::ZERO)? {
                 continue;
             }
             match event::read()? {
