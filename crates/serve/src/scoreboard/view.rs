@@ -6,7 +6,7 @@ use std::{
     fmt, fs, io,
     mem::offset_of,
     net::{IpAddr, Ipv6Addr, SocketAddr},
-    os::unix::fs::{FileExt, PermissionsExt},
+    os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt},
     path::PathBuf,
 };
 
@@ -81,7 +81,9 @@ impl Window {
     pub fn open(pid: i32) -> Result<Option<Self>, NoView> {
         let unreadable = |source| NoView::Unreadable { pid, source };
         let Some(path) = board_of(pid).map_err(unreadable)? else { return Ok(None) };
-        match fs::File::open(path) {
+        // What only has the name may be something that would be waited for.
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        match fs::File::options().read(true).custom_flags(flags).open(path) {
             Ok(file) => Ok(Some(Self { file })),
             Err(error) if is_gone(&error) => Ok(None),
             Err(error) => Err(unreadable(error)),

@@ -16,7 +16,7 @@ use drom_observe::{
     scan::{Scanner, Seen, users},
     vitals::{CpuTimes, Interface, LoadAverage, MachineMemory, interfaces, uptime_s},
 };
-use drom_profile::{Clock, Sampler, profile::Frame};
+use drom_profile::{Clock, Error, Sampler, profile::Frame};
 use drom_serve::scoreboard::{
     State,
     view::{self, NoView, View, Window},
@@ -297,11 +297,22 @@ impl Collector {
         innermost(&self.stack(seen)?)
     }
 
-    /// Who cannot be looked into is not asked again.
+    /// Who cannot be looked into is not asked again, but who has just begun, or is another program
+    /// by now.
     fn stack(&mut self, seen: &Seen) -> Option<Vec<Frame>> {
         let key = (seen.pid, seen.start_ticks);
-        let attach = || Sampler::attach(seen.pid, Clock::Wall).ok();
-        self.samplers.entry(key).or_insert_with(attach).as_mut()?.now().ok()
+        let sampler = match self.samplers.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => match Sampler::attach(seen.pid, Clock::Wall) {
+                Err(Error::NoInterpreter { .. }) => return None,
+                attached => place.insert(attached.ok()),
+            },
+        };
+        let stack = sampler.as_mut()?.now().ok();
+        if stack.is_none() {
+            self.samplers.remove(&key);
+        }
+        stack
     }
 
     // ---- one process ---------------------------------------------------------------------------
