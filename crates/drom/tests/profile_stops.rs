@@ -60,6 +60,21 @@ fn a_script_has_its_output_its_signals_and_its_status() {
     assert!(said(&profiled.stderr).contains("main::tick"), "{profiled:?}");
 }
 
+/// A wait that the kernel does not begin anew after a stop is not stopped.
+#[test]
+fn waiting_is_not_interrupted() {
+    let (target, mut out) = perl(
+        "my ($epoll, $room) = (syscall(291, 0), ' ' x 64); print qq(x\\n); \
+         for (1 .. 3) { my $got = syscall(232, $epoll, $room, 1, 300); print $got == 0 ? 0 : 1 } \
+         sleep 60",
+    );
+    let profiler = start(&target);
+    let waits = [byte(&mut out), byte(&mut out), byte(&mut out)];
+    assert_eq!(waits, [b'0'; 3], "neither of 300 ms was cut short");
+    let (text, status) = end(profiler);
+    assert!(status == Some(0) && text.contains("main"), "{text}");
+}
+
 #[test]
 fn signals_from_outside_arrive_each() {
     let (target, mut out) =
@@ -126,7 +141,11 @@ fn a_program_that_is_killed_meanwhile_is_not_held() {
 /// A debugger has it already: looking is allowed, stopping is not.
 #[test]
 fn who_may_not_stop_it_says_so() {
-    let (target, _out) = perl(BUSY);
+    refused(perl("print qq(ready\\n); sleep 60").0, "main");
+    refused(perl(BUSY).0, "main::busy");
+}
+
+fn refused(target: Target, sub: &str) {
     // SAFETY: this request takes numbers only.
     let seized = unsafe { libc::ptrace(libc::PTRACE_SEIZE, target.pid(), 0usize, 0usize) };
     assert_eq!(seized, 0);
@@ -138,7 +157,7 @@ fn who_may_not_stop_it_says_so() {
     assert!(why.contains("not be stopped (ptrace)") && why.contains("--exact-stacks"), "{why}");
     let text = target.text();
     let seen = drom(&["--pid", &text, "-d", "300ms"]);
-    assert!(said(&seen.stdout).contains("main::busy"), "{seen:?}");
+    assert!(said(&seen.stdout).contains(sub), "{seen:?}");
     let both = drom(&["--exact", "--exact-stacks", "x.pl"]);
     assert_eq!(both.status.code(), Some(2));
 }

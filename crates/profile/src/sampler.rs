@@ -73,8 +73,7 @@ impl Sampler {
         })
     }
 
-    /// From now on a thread is stopped while it is looked at, unless it waits anyway. Looks are
-    /// then all taken in the thread that calls this.
+    /// From now on a thread is stopped while it is looked at, unless it waits anyway.
     ///
     /// # Errors
     /// That it may not be stopped.

@@ -232,7 +232,11 @@ impl Thread {
     /// # Errors
     /// Why not.
     pub fn try_stop(&mut self) -> Result<(), Error> {
-        let refused = self.tracee.stop().err();
+        let refused = match Still::now(&self.state) {
+            // Its wait would be over.
+            Some(_) => is_traced(self.tid).then(|| io::Error::from_raw_os_error(libc::EPERM)),
+            None => self.tracee.stop().err(),
+        };
         let refused = refused.map(|source| not_stopped(self.tid, &self.state, source));
         // Of one that has just ended the first look tells.
         match refused {
@@ -284,6 +288,13 @@ impl Thread {
         let _stopped = stopped.map_err(|source| not_stopped(self.tid, &self.state, source))?;
         self.interpreter.look().map_err(ended)
     }
+}
+
+/// By somebody, who is the only one then.
+fn is_traced(tid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+    tracer.is_some_and(|tracer| tracer.trim() != "0")
 }
 
 /// Who is about to end cannot be traced any more, either.

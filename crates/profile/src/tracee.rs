@@ -2,19 +2,22 @@
 //! while it stands: between two looks nobody traces it, so that its signals, its parent's `wait`
 //! and other tools have it to themselves, and a profiler that is killed leaves nothing behind.
 
-use std::{io, marker::PhantomData, time::Duration};
+use std::{
+    io,
+    thread::{self, ThreadId},
+    time::Duration,
+};
 
 use drom_observe::{RunState, clock};
 
-/// Does not leave the thread that it was made in: the kernel takes requests from no other one.
 #[derive(Debug)]
 pub struct Tracee {
     tid: libc::pid_t,
     /// Who waits for its end is its parent, which may be this process.
     is_child: bool,
-    /// Asked to stop, and has not been seen to do so.
-    is_asked: bool,
-    here: PhantomData<*mut ()>,
+    /// Asked to stop, and has not been seen to do so: by this thread of ours, and the kernel takes
+    /// requests from no other one.
+    asked_by: Option<ThreadId>,
 }
 
 /// It stands until this is dropped.
@@ -47,7 +50,7 @@ const PAUSE: Duration = Duration::from_micros(100);
 
 impl Tracee {
     pub fn new(tid: libc::pid_t, is_child: bool) -> Self {
-        Self { tid, is_child, is_asked: false, here: PhantomData }
+        Self { tid, is_child, asked_by: None }
     }
 
     /// Stops the thread; `None` where it does not stop soon.
@@ -55,10 +58,15 @@ impl Tracee {
     /// # Errors
     /// That it has ended (`ESRCH`), or may not be traced, or somebody else does (`EPERM`).
     pub fn stop(&mut self) -> io::Result<Option<Stopped<'_>>> {
-        if !self.is_asked {
-            self.request(libc::PTRACE_SEIZE, 0)?;
-            self.is_asked = true;
-            self.request(libc::PTRACE_INTERRUPT, 0)?;
+        let own = thread::current().id();
+        match self.asked_by {
+            None => {
+                self.request(libc::PTRACE_SEIZE, 0)?;
+                self.asked_by = Some(own);
+                self.request(libc::PTRACE_INTERRUPT, 0)?;
+            }
+            Some(asked_by) if asked_by != own => return Ok(None),
+            Some(_) => {}
         }
         let deadline_ns = clock::monotonic_ns() + PATIENCE.as_nanos() as u64;
         for turn in 0u32.. {
@@ -66,7 +74,7 @@ impl Tracee {
                 return Ok(Some(Stopped { tracee: self, signal }));
             }
             if turn < YIELDS {
-                std::thread::yield_now();
+                thread::yield_now();
             } else if clock::monotonic_ns() < deadline_ns {
                 clock::sleep(PAUSE);
             } else {
@@ -102,7 +110,7 @@ impl Tracee {
             }
             clock::sleep(PAUSE);
         }
-        self.is_asked = false;
+        self.asked_by = None;
     }
 
     /// `si_code` and `si_status` of `waitid`; zeroes are no news.
@@ -156,7 +164,7 @@ impl Drop for Stopped<'_> {
     /// It goes on with its signal as if nothing had been, and stays stopped where it was.
     fn drop(&mut self) {
         match self.tracee.request(libc::PTRACE_DETACH, self.signal as usize) {
-            Ok(()) => self.tracee.is_asked = false,
+            Ok(()) => self.tracee.asked_by = None,
             Err(_) => self.tracee.bury(),
         }
     }
@@ -165,7 +173,7 @@ impl Drop for Stopped<'_> {
 impl Drop for Tracee {
     /// Who was asked and has not stopped yet does not stop for nobody.
     fn drop(&mut self) {
-        if self.is_asked {
+        if self.asked_by.is_some() {
             drop(self.stop());
         }
     }
