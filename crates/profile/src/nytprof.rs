@@ -32,6 +32,8 @@ struct Reader {
     names: HashMap<String, Arc<str>>,
     /// Runs and ticks by file and line.
     lines: HashMap<(u32, u32), (u64, f64)>,
+    /// It was written to its end.
+    has_end: bool,
     /// The next statement was counted before.
     is_discounted: bool,
     /// Subs that have returned, by their depth, until the one that called them does.
@@ -64,7 +66,7 @@ pub fn read(bytes: &[u8]) -> Result<(Profile, Option<String>), NoProfile> {
         return Err(NoProfile::NytProf(version.to_owned()));
     }
     let mut reader = Reader { ticks_per_s: 1e7, ..Reader::default() };
-    let is_cut = reader.records(&mut source).is_err();
+    let is_cut = reader.records(&mut source).is_err() || !reader.has_end;
     let program = reader.program.take();
     Ok((reader.profile(is_cut), program))
 }
@@ -122,6 +124,7 @@ impl Reader {
             b'p' => {
                 source.number()?;
                 source.real()?;
+                self.has_end = true;
             }
             _ => return Err(io::ErrorKind::InvalidData.into()),
         }

@@ -117,6 +117,7 @@ fn files_without_compression_and_cut_ones_are_read() {
     assert!(cut.is_cut && cut.statements > 0, "{cut:?}");
     let compressed = data("nytprof.out");
     assert!(profile(&compressed[..compressed.len() - 200]).taken.counted.expect("counted").is_cut);
+    assert!(profile(b"NYTProf 5 0\n").taken.counted.expect("counted").is_cut);
     let other = read(b"NYTProf 3 0\n").expect_err("an old one").to_string();
     assert!(other.contains("format 3"), "{other}");
     let tmon = data("tmon.out");
