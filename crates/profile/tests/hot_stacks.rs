@@ -24,6 +24,20 @@ fn stacks_that_move_are_stacks_that_can_be() {
 }
 
 #[test]
+fn what_runs_now_is_told_and_not_counted() {
+    let target = hot::start("60");
+    target.stop();
+    let mut sampler = Sampler::attach(target.pid(), Clock::Wall).expect("a perl");
+    let now = sampler.now().expect("it lives");
+    assert_eq!(sampler.profile().taken.samples, 0);
+    sampler.sample().expect("it lives");
+    let profile = sampler.into_profile();
+    let (stack, count) = profile.stacks().next().expect("a stack");
+    assert!(now.iter().eq(stack.iter().copied()) && count == 1, "{now:?}");
+    assert!(now.iter().any(|frame| frame.line > 0), "{now:?}");
+}
+
+#[test]
 fn stacks_that_stand_still_are_right() {
     let target = hot::start("60");
     let mut sampler = Sampler::attach(target.pid(), Clock::Wall).expect("a perl");

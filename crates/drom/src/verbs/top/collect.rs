@@ -31,6 +31,8 @@ use super::{
 
 /// Processes besides the shown ones whose memory is looked at in a refresh: at most some 2 ms.
 const IN_TURN: usize = 8;
+/// And so many workers, wherever they are in the list.
+const WORKERS_MAX: usize = 64;
 /// Whose memory is looked at although it may not be shown.
 const LOOKED_AT_MAX: usize = 4096;
 
@@ -130,8 +132,8 @@ impl Collector {
             true => (0, LOOKED_AT_MAX),
             false => wish.rows,
         };
-        let workers = boards.iter().filter_map(|board| board.view.as_ref().ok());
-        let workers = workers.flat_map(|view| view.workers.iter().map(|worker| worker.pid));
+        let most = if wish.is_single { LOOKED_AT_MAX } else { WORKERS_MAX };
+        let workers = workers(boards).into_iter().take(most);
         let mut shown: Vec<i32> =
             listed.iter().skip(from).take(rows.min(LOOKED_AT_MAX)).map(|p| p.pid).collect();
         shown.extend(workers.filter(|pid| *pid > 0));
@@ -334,6 +336,14 @@ impl Collector {
             anatomy: Parts(anatomy),
         })
     }
+}
+
+/// Processes of workers, those first that run Perl.
+fn workers(boards: &[Board]) -> Vec<i32> {
+    let views = boards.iter().filter_map(|board| board.view.as_ref().ok());
+    let mut workers: Vec<&view::Worker> = views.flat_map(|view| &view.workers).collect();
+    workers.sort_by_key(|worker| worker.running.is_none());
+    workers.into_iter().map(|worker| worker.pid).collect()
 }
 
 /// A master's, or why it cannot be seen.
