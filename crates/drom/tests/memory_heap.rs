@@ -9,6 +9,9 @@ use std::{
 };
 
 use serde_json::Value;
+use support::Server;
+
+mod support;
 
 const SHOP: &str = "\
 package Shop;
@@ -276,4 +279,27 @@ fn sizes_are_told_to_perl() {
     assert!(refused.starts_with("size_of and total_size_of are of what a reference"), "{refused}");
     let refused = said(&by_module("$Drom::Memory::DROM = '/nowhere/drom'; size_of([])").stderr);
     assert!(refused.contains("/nowhere/drom cannot be started: No such file"), "{refused}");
+}
+
+#[test]
+fn a_worker_of_a_server_is_told() {
+    let script = "our %seen; $seen{$_} = 'x' x (1_000 + $_) for 1 .. 200;\n\
+                  print qq(Content-Type: text/plain\n\ngrown\n);\n";
+    let server = Server::start("", &[("perl/grow.pl", script)]);
+    assert_eq!(server.get("/registry/grow.pl").text(), "grown\n");
+    let is_seen = |one: &Value| one["name"].as_str().is_some_and(|name| name.ends_with("::seen"));
+    let of = |pid: i32| {
+        let output = drom(&["--pid", &pid.to_string(), "--heap", "--json"]);
+        serde_json::from_slice::<Value>(&output.stdout).ok()
+    };
+    let looks: Vec<Value> = server.descendants().into_iter().filter_map(of).collect();
+    let seen =
+        |look: &&Value| look["variables"].as_array().is_some_and(|all| all.iter().any(is_seen));
+    let worker = looks.iter().find(seen).expect("a worker");
+    let seen = worker["variables"].as_array().and_then(|all| all.iter().find(|one| is_seen(one)));
+    let bytes = seen.and_then(|seen| seen["bytes"].as_u64());
+    assert!(bytes.is_some_and(|bytes| (200_000..350_000).contains(&bytes)), "{seen:?}");
+    // Rust's memory, too, is somebody's.
+    assert!(worker["named"].as_f64().is_some_and(|named| named >= 0.95), "{}", worker["named"]);
+    assert_eq!(server.get("/registry/grow.pl").text(), "grown\n");
 }

@@ -166,7 +166,7 @@ impl<'s> Walk<'s> {
                 let target = u64_at(word, 0);
                 if let Some(sv) = self.svs.at(target) {
                     met.push(sv);
-                } else if let Some(chunk) = self.chunks.at(target)
+                } else if let Some(chunk) = self.pointed_to(target, loose.class)
                     && self.ledger.claim(&self.chunks, chunk, loose.owner, loose.class)
                 {
                     let chunk = self.chunks.all()[chunk as usize];
@@ -175,6 +175,11 @@ impl<'s> Walk<'s> {
             }
         }
         met
+    }
+
+    /// Of a structure of perl's or C's the beginning; other languages' pointers are to any part.
+    fn pointed_to(&self, at: u64, class: Class) -> Option<u32> {
+        if class == Class::Native { self.chunks.holding(at) } else { self.chunks.at(at) }
     }
 
     fn heads(&mut self) {
