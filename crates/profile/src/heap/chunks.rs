@@ -1,7 +1,7 @@
 //! What a process has allocated: the chunks of glibc's `malloc`, as their headers tell them. Of
 //! those that are free the allocator's own lists say which; what a chunk holds is not known here.
 
-use super::snapshot::Snapshot;
+use super::snapshot::{HEAP, Snapshot};
 
 /// Before what the program got: the size of the chunk, and flags.
 const HEADER: u64 = 16;
@@ -56,7 +56,7 @@ impl Chunks {
         let mut tops = Vec::new();
         for region in snapshot.regions() {
             let first = chunks.all.len();
-            if region.name == "[heap]" {
+            if region.name == HEAP {
                 tops.extend(chunks.walk(snapshot, region.start, region.end()));
             } else if region.name.is_empty() {
                 chunks.anonymous(snapshot, region.start, region.end());

@@ -6,6 +6,7 @@ use super::{
     code::head_slab,
     graph::Via,
     ledger::Class,
+    snapshot::HEAP,
     walk::{Extra, Loose, Walk},
 };
 use crate::perl::{u32_at, u64_at};
@@ -154,7 +155,7 @@ impl Walk<'_> {
             let is_behind = region.start == end && region.name.is_empty();
             let name = if is_behind { file.clone() } else { region.name.clone() };
             let rank = match &name[..] {
-                "[heap]" => continue,
+                HEAP => continue,
                 "[stack]" => 2,
                 name if name.starts_with('/') => 0,
                 _ => 1,

@@ -17,6 +17,8 @@ use crate::{
     perl::gone,
 };
 
+pub const HEAP: &str = "[heap]";
+
 const PAGE: u64 = 4_096;
 const CALL_BYTES: usize = 1 << 30;
 
@@ -154,8 +156,23 @@ fn regions(pid: i32) -> Result<impl Iterator<Item = Region>, Error> {
             io::ErrorKind::NotFound => Error::NoProcess { pid },
             _ => Error::NotAllowed { pid, source },
         })?;
-    let regions: Vec<Region> = maps.lines().filter_map(region).collect();
-    Ok(regions.into_iter())
+    Ok(joined(maps.lines().filter_map(region)).into_iter())
+}
+
+/// After a fork the kernel may keep the one heap in several parts.
+fn joined(regions: impl Iterator<Item = Region>) -> Vec<Region> {
+    let mut all: Vec<Region> = Vec::new();
+    for mut region in regions {
+        match all.last_mut() {
+            Some(last)
+                if last.name == HEAP && region.name == HEAP && last.end() == region.start =>
+            {
+                last.bytes.append(&mut region.bytes);
+            }
+            _ => all.push(region),
+        }
+    }
+    all
 }
 
 /// `7f00-7f01 rw-p 00000000 fe:00 12  /usr/bin/perl`
@@ -235,6 +252,21 @@ mod tests {
         assert!(region("7f00-9f00 r--p 00000000 fe:00 12   /usr/bin/perl").is_none());
         assert!(region("7f00-9f00 rw-p 00000000 00:00 0    [vvar]").is_none());
         assert!(region("nonsense").is_none());
+    }
+
+    #[test]
+    fn a_heap_in_parts_is_one() {
+        let maps = "1000-2000 rw-p 00000000 00:00 0    [heap]\n\
+                    2000-4000 rw-p 00000000 00:00 0    [heap]\n\
+                    5000-6000 rw-p 00000000 00:00 0    [heap]\n\
+                    6000-7000 rw-p 00000000 00:00 0 \n\
+                    7000-8000 rw-p 00000000 00:00 0 \n";
+        let found = joined(maps.lines().filter_map(region));
+        let places: Vec<_> = found.iter().map(|region| (region.start, region.end())).collect();
+        assert_eq!(
+            places,
+            [(0x1000, 0x4000), (0x5000, 0x6000), (0x6000, 0x7000), (0x7000, 0x8000)]
+        );
     }
 
     #[test]
