@@ -5,7 +5,8 @@ PREFIX ?= /usr/local
 SHARE = $(DESTDIR)$(PREFIX)/share
 PERL_PACKAGES = gcc make perl libperl-dev
 SCRIPT_PACKAGES = libcgi-pm-perl libdbi-perl libdbd-sqlite3-perl
-PEER_PACKAGES = apache2 libapache2-mod-perl2 nginx-light wrk nghttp2-client apache2-utils hey openssl
+PEER_PACKAGES = apache2 libapache2-mod-perl2 nginx-light wrk nghttp2-client apache2-utils hey openssl \
+	libdevel-nytprof-perl libdevel-dprof-perl libdevel-size-perl
 # oha is in no Debian: built from crates.io, beside drom.
 PEERS = $(abspath $(TARGET))/peers
 FUZZ_CASES ?= 20000
@@ -20,7 +21,7 @@ help:
 	@echo 'make demo         race the execution models of a Perl script; ends with a report'
 	@echo 'make test         every test'
 	@echo 'make build        target/release/drom'
-	@echo 'make bench-peers  install httpd with mod_perl, nginx, wrk, h2load, ab, hey and oha, starting none'
+	@echo 'make bench-peers  install httpd with mod_perl, nginx, wrk, h2load, ab, hey, oha and Perl profilers, starting none'
 	@echo 'make bench        measure against them; writes bench/RESULTS.md (BENCH="--quick --only load")'
 	@echo 'make accuracy     how right drom load is: clocks, verdicts, capacities; writes bench/ACCURACY.md'
 	@echo 'make bench-verdicts  how often drom bench is wrong; writes bench/BENCH.md (half an hour)'

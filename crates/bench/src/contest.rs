@@ -14,6 +14,7 @@ use crate::{
     client::{self, Job, Seen},
     cost::{self, Work},
     error::Error,
+    profile,
     server::{Ground, Kind, Server, Way},
     table::{Alone, Figure, Race, Row, Side},
 };
@@ -83,6 +84,7 @@ pub fn hold(row: &Row, ground: &Ground, rounds: Rounds, rng: &mut Rng) -> Result
             let url = place.url(Way::Plain, "/hello.txt");
             repeat(rounds, |time| alone::measure(figure, row, ground, &place, &url, time))
         }
+        Figure::Profile(figure) => profile::hold(figure, ground, rounds, rng),
     }
 }
 
@@ -242,7 +244,7 @@ fn race_schedules(
 }
 
 /// The figure of one alone, round by round.
-fn repeat(
+pub fn repeat(
     rounds: Rounds,
     mut drom: impl FnMut(Duration) -> Result<f64, Error>,
 ) -> Result<Outcome, Error> {
@@ -278,7 +280,8 @@ fn same_answer(mine: &Server, my: Side, other: &Server, their: Side) -> Result<(
     Err(Error::Different(mine.name(), other.name(), a, b))
 }
 
-fn play(
+/// Both by turns, after a first time that is not counted.
+pub fn play(
     rounds: Rounds,
     rng: &mut Rng,
     mut drom: impl FnMut(Duration) -> Result<f64, Error>,

@@ -24,6 +24,8 @@ pub enum Error {
     Different(&'static str, &'static str, String, String),
     #[error("the floor cannot be compiled (cc, perl -MExtUtils::Embed): {0}")]
     Compile(String),
+    #[error("the counting allocator cannot be compiled (cc): {0}")]
+    Allocator(String),
     #[error("{0} measured nothing: {1}")]
     Client(&'static str, String),
     #[error("{0} against {1}: some requests failed: {2}")]

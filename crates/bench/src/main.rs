@@ -13,6 +13,7 @@ mod contest;
 mod cost;
 mod error;
 mod get;
+mod profile;
 mod results;
 mod server;
 mod table;
@@ -27,7 +28,8 @@ use error::Error;
 use results::Results;
 use server::Ground;
 
-/// Measure Drom against Apache httpd, nginx, a bare loop, and its load generator against others.
+/// Measure Drom against Apache httpd, nginx, a bare loop, and its load generator and profiler against
+/// others.
 #[derive(Parser)]
 struct Args {
     /// The drom to measure.

@@ -8,12 +8,12 @@ use std::{
 };
 
 use drom_observe::machine_record;
-use drom_stats::Estimate;
+use drom_stats::{Estimate, Interval};
 
 use crate::{
     contest::{Outcome, Rounds},
     error::Error,
-    table::{Asked, Figure, Row, Unit},
+    table::{Asked, Row, Unit},
 };
 
 pub struct Results {
@@ -43,7 +43,8 @@ impl Results {
             Err(e) => [String::new(), String::new(), first_line(e), asked(row), "-".to_owned()],
         };
         let [drom, peer, ratio, asked, reached] = &said;
-        let Row { what, against, connections, .. } = row;
+        let Row { what, against, .. } = row;
+        let connections = connections(row);
         self.rows.push(format!(
             "| {what} | {against} | {connections} | {drom} | {peer} | {ratio} | {asked} | {reached} |\n"
         ));
@@ -75,11 +76,14 @@ fn measured(row: &Row, outcome: &Outcome) -> [String; 5] {
     let Estimate { centre, interval } = outcome.ratio;
     let drom = shown(row, mean(|r| r.drom));
     let reached = reached(row.asked, outcome.ratio).to_owned();
-    if let Figure::Alone(_) = row.figure {
-        let interval = format!("{} [{:.2}, {:.2}]", drom, interval.low, interval.high);
+    let Interval { low, high } = interval;
+    if !row.figure.has_peer() {
+        let digits = if row.figure.unit() == Unit::Percent { 3 } else { 2 };
+        let interval = format!("{drom} [{low:.digits$}, {high:.digits$}]");
         return [interval, "-".to_owned(), "-".to_owned(), asked(row), reached];
     }
-    let ratio = format!("**{centre:.2}** [{:.2}, {:.2}]", interval.low, interval.high);
+    let digits = row.figure.ratio_digits();
+    let ratio = format!("**{centre:.digits$}** [{low:.digits$}, {high:.digits$}]");
     [drom, shown(row, mean(|r| r.peer)), ratio, asked(row), reached]
 }
 
@@ -88,15 +92,17 @@ fn shown(row: &Row, value: f64) -> String {
     match unit {
         Unit::PerSecond | Unit::PerCpuSecond => format!("{}{unit}", thousands(value)),
         Unit::Microseconds | Unit::Milliseconds => format!("{value:.1}{unit}"),
-        Unit::Mebibytes => format!("{value:.2}{unit}"),
+        Unit::Mebibytes | Unit::Points => format!("{value:.2}{unit}"),
+        Unit::Percent => format!("{value:.3}{unit}"),
     }
 }
 
+fn connections(row: &Row) -> String {
+    if row.connections == 0 { "-".to_owned() } else { row.connections.to_string() }
+}
+
 fn asked(row: &Row) -> String {
-    let unit = match row.figure {
-        Figure::Alone(_) => row.figure.unit().to_string(),
-        _ => String::new(),
-    };
+    let unit = if row.figure.has_peer() { String::new() } else { row.figure.unit().to_string() };
     match row.asked {
         Asked::Nothing => "-".to_owned(),
         Asked::AtLeast(least) => format!("≥ {least}{unit}"),
@@ -169,10 +175,22 @@ earliest constant schedule that all of them could have followed; requests of the
 are left out. Ten minutes at full rate are
 `drom-bench --only load-memory-growth --rounds 2 --seconds 600`. How right its figures are stands in
 [ACCURACY.md](ACCURACY.md) (`make accuracy`).
+
+Rows without connections are about `drom profile` and `drom memory`, on whatever cores are free. CPU
+time is what the kernel has counted for the program alone, user and system, over work that the
+program does when it is told to, after its start; a round is one such piece of work, and there are
+as many as fit into the time of the rounds above. What is sampled and what is bare is the same
+process by turns, looked at by a thread of the benchmark with the code of `drom profile`; other
+profilers are loaded into a process of their own beside a bare one. Stacks are of a program in which
+every call has a line of its own, so that one which cannot have been is seen; one that moved while it was
+read can be and still lack the subs that were called or left just then (docs/decisions/007). The
+10,000 samples are those of all rounds together. Shares are of a sub's own time. What code takes is the op slabs that a
+preloaded allocator has given while the sub was compiled, and not got back; Devel::Size counts more
+than code by design, but not the slabs.
 ";
 
 /// Of the peers, but for those that Debian has not.
-const PACKAGES: [&str; 7] = [
+const PACKAGES: [&str; 10] = [
     "apache2-bin",
     "libapache2-mod-perl2",
     "nginx",
@@ -180,6 +198,9 @@ const PACKAGES: [&str; 7] = [
     "nghttp2-client",
     "apache2-utils",
     "hey",
+    "libdevel-nytprof-perl",
+    "libdevel-dprof-perl",
+    "libdevel-size-perl",
 ];
 
 fn facts() -> Vec<(String, String)> {
@@ -231,8 +252,6 @@ fn thousands(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use drom_stats::Interval;
-
     use super::*;
 
     #[test]

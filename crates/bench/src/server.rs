@@ -373,7 +373,7 @@ fn free_port() -> Result<u16, Error> {
     port.map_err(|e| Error::Start("a server on a free port".to_owned(), e))
 }
 
-fn bench_folder() -> PathBuf {
+pub fn bench_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench")
 }
 

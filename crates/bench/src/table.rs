@@ -1,11 +1,14 @@
 //! The rows of `bench/RESULTS.md`: what is measured against what, and what was asked. Data only.
 
+mod profile;
+
 use std::fmt;
 
 use crate::{
     cost::Peer,
     server::{Kind, LARGE_FILE, Way},
 };
+pub use profile::{Profile, Profiler, Sizer};
 
 /// A server and a path on it.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +37,8 @@ pub enum Figure {
     MachineLag { rate: u32 },
     /// A figure of `drom load` without a peer.
     Alone(Alone),
+    /// Of `drom profile` or `drom memory`.
+    Profile(Profile),
 }
 
 /// Two load generators on one server.
@@ -70,6 +75,9 @@ pub enum Unit {
     Microseconds,
     Milliseconds,
     Mebibytes,
+    Percent,
+    /// Of a percentage.
+    Points,
 }
 
 impl Figure {
@@ -81,7 +89,21 @@ impl Figure {
             Self::Alone(Alone::LagP99 { .. }) | Self::MachineLag { .. } => Unit::Microseconds,
             Self::Alone(Alone::StartToRequest) => Unit::Milliseconds,
             Self::Alone(Alone::PeakMemory | Alone::MemoryGrowth) => Unit::Mebibytes,
+            Self::Profile(profile) => profile.unit(),
         }
+    }
+
+    pub fn has_peer(self) -> bool {
+        match self {
+            Self::Alone(_) => false,
+            Self::Profile(profile) => profile.has_peer(),
+            _ => true,
+        }
+    }
+
+    /// Of the ratio, behind the point.
+    pub fn ratio_digits(self) -> usize {
+        if let Self::Profile(profile) = self { profile.ratio_digits() } else { 2 }
     }
 }
 
@@ -93,6 +115,8 @@ impl fmt::Display for Unit {
             Self::Microseconds => " µs",
             Self::Milliseconds => " ms",
             Self::Mebibytes => " MiB",
+            Self::Percent => " %",
+            Self::Points => " points",
         })
     }
 }
@@ -113,6 +137,7 @@ pub struct Row {
     pub name: &'static str,
     pub what: &'static str,
     pub against: &'static str,
+    /// 0: it is not about connections.
     pub connections: usize,
     pub figure: Figure,
     pub asked: Asked,
@@ -187,6 +212,7 @@ pub fn rows() -> Vec<Row> {
     rows.extend(races());
     rows.push(users());
     rows.extend(alone());
+    rows.extend(profile::rows());
     rows
 }
 

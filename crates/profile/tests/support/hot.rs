@@ -9,15 +9,24 @@ use std::{
 
 use drom_profile::profile::{Frame, Kind, Profile};
 
-const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hot.pl");
+const PROGRAM: &str = include_str!("../hot.pl");
 
 /// The program at work; it is ended when this is dropped.
 pub struct Target(Child);
 
 pub fn start(depth: &str) -> Target {
+    begin(&mut command(depth))
+}
+
+/// For who has something to say about how it starts.
+pub fn command(depth: &str) -> Command {
     let mut command = Command::new("perl");
-    let mut child =
-        command.args([PROGRAM, depth]).stdout(Stdio::piped()).spawn().expect("perl is there");
+    command.args(["-e", PROGRAM, depth]);
+    command
+}
+
+pub fn begin(command: &mut Command) -> Target {
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("perl is there");
     let mut said = BufReader::new(child.stdout.take().expect("a pipe"));
     said.read_line(&mut String::new()).expect("it is ready");
     Target(child)
@@ -54,10 +63,9 @@ struct Lines(HashMap<u32, (String, Option<String>)>);
 
 impl Lines {
     fn read() -> Self {
-        let text = std::fs::read_to_string(PROGRAM).expect("the program");
         let mut sub = "main".to_owned();
         let mut lines = HashMap::new();
-        for (number, line) in (1..).zip(text.lines()) {
+        for (number, line) in (1..).zip(PROGRAM.lines()) {
             if let Some(name) = line.strip_prefix("sub ") {
                 sub = format!("main::{}", &name[..1]);
             }
