@@ -28,7 +28,7 @@ use error::Error;
 use results::Results;
 use server::Ground;
 
-/// Measure Drom against Apache httpd, nginx, a bare loop, and its load generator and profiler against
+/// Measure Drom against Apache httpd, nginx, a bare loop, its load generator and profiler against
 /// others.
 #[derive(Parser)]
 struct Args {

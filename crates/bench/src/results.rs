@@ -179,14 +179,15 @@ are left out. Ten minutes at full rate are
 Rows without connections are about `drom profile` and `drom memory`, on whatever cores are free. CPU
 time is what the kernel has counted for the program alone, user and system, over work that the
 program does when it is told to, after its start; a round is one such piece of work, and there are
-as many as fit into the time of the rounds above. What is sampled and what is bare is the same
-process by turns, looked at by a thread of the benchmark with the code of `drom profile`; other
-profilers are loaded into a process of their own beside a bare one. Stacks are of a program in which
-every call has a line of its own, so that one which cannot have been is seen; one that moved while it was
-read can be and still lack the subs that were called or left just then (docs/decisions/007). The
-10,000 samples are those of all rounds together. Shares are of a sub's own time. What code takes is the op slabs that a
-preloaded allocator has given while the sub was compiled, and not got back; Devel::Size counts more
-than code by design, but not the slabs.
+as many as fit into the time of the rounds above, or into twice that where half a hundredth is asked
+for. What is sampled and what is bare is the same process by turns, looked at by a thread of the
+benchmark with the code of `drom profile`; other profilers are loaded into a process of their own
+beside a bare one. Stacks are of a program in which every call has a line of its own, so that one
+which cannot have been is seen; one that moved while it was read can be and still lack the subs that
+were called or left just then (docs/decisions/007). The 10,000 samples are those of all rounds
+together. Shares are of a sub's own time. What code takes is the op slabs that a preloaded allocator
+has given while the sub was compiled, and not got back; Devel::Size counts more than code by design,
+but not the slabs.
 ";
 
 /// Of the peers, but for those that Debian has not.
