@@ -269,6 +269,22 @@ mod tests {
     }
 
     #[test]
+    fn rows_without_connections_have_the_digits_that_are_asked_for() {
+        let row = |name| crate::table::rows().into_iter().find(|row| row.name == name);
+        let outcome = |centre, low, high| Outcome {
+            rounds: vec![crate::contest::Round { drom: centre, peer: 1.0, drom_first: true }],
+            ratio: Estimate { centre, interval: Interval { low, high } },
+        };
+        let stacks = row("profile-stacks").expect("there");
+        let said = measured(&stacks, &outcome(99.951, 99.94, 99.96));
+        assert_eq!(said, ["99.951 % [99.940, 99.960]", "-", "-", "≥ 99.9 %", "yes"]);
+        assert_eq!(connections(&stacks), "-");
+        let cost = row("profile-cost-100").expect("there");
+        let said = measured(&cost, &outcome(1.0021, 1.0011, 1.0049));
+        assert_eq!(said[2..], ["**1.0021** [1.0011, 1.0049]", "≤ 1.005", "yes"]);
+    }
+
+    #[test]
     fn numbers_are_grouped() {
         assert_eq!(thousands(1_234_567.4), "1,234,567");
         assert_eq!(thousands(999.0), "999");

@@ -137,6 +137,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn both_works_take_cpu_time() {
+        let ground = Ground::prepare("/bin/true".as_ref()).expect("a folder");
+        for work in ["fib", "pod"] {
+            let mut bare = start(work, None, &ground).expect("a perl");
+            assert!(bare.work_ms().is_ok_and(|ms| ms > 1.0), "{work}");
+        }
+        let none = start("none", None, &ground).err().expect("no such work").to_string();
+        assert!(none.contains("there is no such work: none"), "{none}");
+    }
+
+    #[test]
     fn pieces_fit_into_the_time() {
         let warm_up = Duration::ZERO;
         let pieces = |count, each| {

@@ -154,6 +154,13 @@ mod tests {
     }
 
     #[test]
+    fn the_allocator_and_the_snapshot_agree() {
+        let ground = Ground::prepare("/bin/true".as_ref()).expect("a folder");
+        let subs = Subs::make(Sizer::Drom, &ground).expect("cc");
+        assert_eq!(subs.largest_error_percent().expect("twenty subs"), 0.0);
+    }
+
+    #[test]
     fn words_of_devel_size_are_numbers() {
         assert_eq!(by_devel_size("10 200 3"), [10, 200, 3]);
         assert!(by_devel_size("Undefined subroutine").is_empty());
