@@ -40,35 +40,50 @@ pub const NOBODY: u32 = u32::MAX;
 /// Edges by the node that they begin at.
 #[derive(Debug, Default)]
 pub struct Graph {
-    firsts: Vec<u32>,
+    /// Where the edges of each node begin and end.
+    ranges: Vec<(u32, u32)>,
     edges: Vec<Edge>,
 }
 
 impl Graph {
+    /// Of edges that are doubtful only those that lead to what the others do not lead to from the
+    /// root.
     #[must_use]
-    pub fn of(nodes: u32, edges: Vec<Edge>) -> Self {
-        let mut firsts = vec![0_u32; nodes as usize + 1];
-        edges.iter().for_each(|edge| firsts[edge.from as usize + 1] += 1);
-        (1..firsts.len()).for_each(|at| firsts[at] += firsts[at - 1]);
-        let mut next = firsts.clone();
-        let mut sorted = edges.clone();
-        for edge in edges {
-            let place = &mut next[edge.from as usize];
-            sorted[*place as usize] = edge;
-            *place += 1;
+    pub fn of(nodes: u32, sure: &[Edge], doubtful: &[Edge], root: u32) -> Self {
+        let mut counts = vec![0_u32; nodes as usize];
+        sure.iter().chain(doubtful).for_each(|edge| counts[edge.from as usize] += 1);
+        let mut next = 0;
+        let begin = |count: u32| {
+            next += count;
+            (next - count, next - count)
+        };
+        let ranges: Vec<(u32, u32)> = counts.into_iter().map(begin).collect();
+        let nothing = Edge { from: 0, to: 0, via: Via::Other };
+        let mut graph = Self { ranges, edges: vec![nothing; sure.len() + doubtful.len()] };
+        sure.iter().for_each(|edge| graph.put(*edge));
+        if !doubtful.is_empty() {
+            let ways = graph.ways(root);
+            let is_open = |edge: &&Edge| !ways.is_reached(edge.to);
+            doubtful.iter().filter(is_open).for_each(|edge| graph.put(*edge));
         }
-        Self { firsts, edges: sorted }
+        graph
+    }
+
+    fn put(&mut self, edge: Edge) {
+        let end = &mut self.ranges[edge.from as usize].1;
+        self.edges[*end as usize] = edge;
+        *end += 1;
     }
 
     #[must_use]
     pub fn len(&self) -> u32 {
-        self.firsts.len() as u32 - 1
+        self.ranges.len() as u32
     }
 
     #[must_use]
     pub fn edges(&self, from: u32) -> &[Edge] {
-        let range = self.firsts[from as usize] as usize..self.firsts[from as usize + 1] as usize;
-        &self.edges[range]
+        let (begin, end) = self.ranges[from as usize];
+        &self.edges[begin as usize..end as usize]
     }
 
     /// Of each node the edge of a shortest way from the root, by its number; [`NOBODY`] of the root
@@ -79,7 +94,7 @@ impl Graph {
         let mut order = vec![root];
         let mut done = 0;
         while let Some(from) = order.get(done).copied() {
-            let first = self.firsts[from as usize];
+            let first = self.ranges[from as usize].0;
             for (number, edge) in (first..).zip(self.edges(from)) {
                 if edge.to != root && by[edge.to as usize] == NOBODY {
                     by[edge.to as usize] = number;
@@ -241,7 +256,7 @@ mod tests {
 
     fn graph(nodes: u32, edges: &[(u32, u32)]) -> Graph {
         let edge = |(from, to): &(u32, u32)| Edge { from: *from, to: *to, via: Via::Reference };
-        Graph::of(nodes, edges.iter().map(edge).collect())
+        Graph::of(nodes, &edges.iter().map(edge).collect::<Vec<_>>(), &[], 0)
     }
 
     #[test]
@@ -253,6 +268,17 @@ mod tests {
         let ways = graph.ways(0);
         assert_eq!(graph.way(&ways, 3).map(|edge| edge.from), Some(1));
         assert!(!ways.is_reached(5) && graph.way(&ways, 5).is_none());
+    }
+
+    #[test]
+    fn doubtful_edges_count_where_no_other_leads() {
+        let edge = |(from, to)| Edge { from, to, via: Via::Reference };
+        let (sure, doubtful) = ([(0, 1), (2, 3)].map(edge), [(0, 1), (1, 2), (3, 1)].map(edge));
+        let graph = Graph::of(5, &sure, &doubtful, 0);
+        assert_eq!(graph.edges(0).len() + graph.edges(3).len(), 1);
+        assert_eq!(graph.edges(1).iter().map(|edge| edge.to).collect::<Vec<_>>(), [2]);
+        let (holders, _) = graph.holders(0);
+        assert_eq!(holders, [NOBODY, 0, 1, 2, NOBODY]);
     }
 
     /// Nodes that cannot be reached without `gone`.

@@ -22,9 +22,10 @@ impl Heap {
     #[must_use]
     pub fn largest(&self, rows: usize) -> Vec<Value> {
         let own = |node: &u32| self.books.own.get(*node as usize).copied().unwrap_or(0);
-        let is_data = |node: &u32| {
-            let kind = self.svs.head(*node).kind();
-            !matches!(kind, abi::PVCV | abi::PVFM | abi::PVGV) && !self.pads.contains_key(node)
+        let is_data = |node: &u32| match self.svs.head(*node).kind() {
+            abi::PVCV | abi::PVFM | abi::PVGV => false,
+            abi::PVAV => !self.pads.contains_key(node),
+            _ => true,
         };
         let mut nodes: Vec<u32> = self.svs.live().filter(is_data).collect();
         let rows = rows.min(nodes.len());

@@ -96,11 +96,9 @@ impl Heap {
         walk.roots(interpreter, size);
         let root = walk.root();
         let nodes = walk.svs.len() + walk.extras.len() as u32;
-        let sure = Graph::of(nodes, walk.edges.clone()).ways(root);
-        let maybe = std::mem::take(&mut walk.maybe).into_iter();
-        walk.edges.extend(maybe.filter(|edge| !sure.is_reached(edge.to)));
-        let Walk { svs, chunks, extras, ledger, edges, pads, .. } = walk;
-        let graph = Graph::of(nodes, edges);
+        let Walk { svs, chunks, extras, ledger, edges, maybe, pads, .. } = walk;
+        let graph = Graph::of(nodes, &edges, &maybe, root);
+        drop((edges, maybe));
         let ways = graph.ways(root);
         let (holders, order) = graph.holders(root);
         let books = ledger.close(&chunks);
