@@ -12,6 +12,8 @@ PEERS = $(abspath $(TARGET))/peers
 FUZZ_CASES ?= 20000
 
 # Where a perl looks for modules: the system's does so below /usr/local.
+SITE_ARCH = $(shell perl -MConfig -e 'print $$Config{sitearch}')
+PERL_ARCH = $(DESTDIR)$(if $(filter /usr/local,$(PREFIX)),$(SITE_ARCH),$(PREFIX)/lib/perl5)
 SITE_LIB = $(shell perl -MConfig -e 'print $$Config{sitelib}')
 PERL_LIB = $(DESTDIR)$(if $(filter /usr/local,$(PREFIX)),$(SITE_LIB),$(PREFIX)/share/perl5)
 
@@ -84,6 +86,7 @@ install: build
 	$(TARGET)/release/drom man $(SHARE)/man/man1
 	install -d $(PERL_LIB)/Drom
 	install -m 644 perl/lib/Drom/Bench.pm perl/lib/Drom/Clock.pm perl/lib/Drom/Memory.pm $(PERL_LIB)/Drom
+	$(TARGET)/release/drom profile module $(PERL_ARCH)
 	mkdir -p $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
 	$(TARGET)/release/drom completions bash >$(SHARE)/bash-completion/completions/drom
 	$(TARGET)/release/drom completions zsh >$(SHARE)/zsh/site-functions/_drom

@@ -262,3 +262,27 @@ fn what_cannot_be_looked_into_is_said() {
         assert_eq!(drom(words).status.code(), Some(2), "{words:?}");
     }
 }
+
+#[test]
+fn the_module_that_counts_stands_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = folder.path().join("lib/perl5");
+    let mut write = Command::new(env!("CARGO_BIN_EXE_drom"));
+    write.args(["profile", "module"]).arg(&library);
+    assert!(write.status().expect("it starts").success());
+    let counts = folder.path().join("counts.out");
+    let mut perl = Command::new("perl");
+    perl.arg("-I").arg(&library).arg(format!("-d:Drom={}", counts.display()));
+    let code = "sub twice { 2 * $_[0] } twice($_) for 1 .. 30; print qq(done\\n)";
+    let output = perl.args(["-e", code]).output().expect("perl");
+    assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b"done\n"[..]));
+    let mut show = Command::new(env!("CARGO_BIN_EXE_drom"));
+    let output = show.args(["profile", "show"]).arg(&counts).output().expect("it starts");
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    let is_it = |line: &str| line.ends_with("main::twice") && line.contains(" 30 ");
+    assert!(table.lines().any(is_it), "{table}");
+    assert!(library.join("Devel/Drom.pm").exists(), "it is there for the next one");
+    let nowhere = ["profile", "module", "/proc/nowhere"];
+    let refused = Command::new(env!("CARGO_BIN_EXE_drom")).args(nowhere).output().expect("starts");
+    assert_eq!(refused.status.code(), Some(1));
+}

@@ -3,6 +3,7 @@
 mod exact;
 mod form;
 mod live;
+mod module;
 mod native;
 mod page;
 mod stored;
@@ -36,7 +37,10 @@ use stored::Stored;
 #[derive(clap::Args)]
 #[command(after_help = exit::help("profile", AFTER_HELP))]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-#[command(disable_help_subcommand = true, subcommand_help_heading = "Profiles that were kept")]
+#[command(
+    disable_help_subcommand = true,
+    subcommand_help_heading = "Profiles that were kept, and the module"
+)]
 pub struct Args {
     #[command(subcommand)]
     stored: Option<Stored>,

@@ -1,4 +1,4 @@
-//! `drom profile show` and `diff`: profiles that were kept.
+//! `drom profile show` and `diff`: profiles that were kept. And what makes some: `module`.
 
 use std::{
     env, fs,
@@ -12,6 +12,7 @@ use drom_report::format::number_of;
 use super::{
     Failure,
     form::{Form, Watched, write},
+    module::Module,
 };
 use crate::exit::Exit;
 
@@ -19,6 +20,7 @@ use crate::exit::Exit;
 pub enum Stored {
     Show(Show),
     Diff(Compared),
+    Module(Module),
 }
 
 /// Write a profile in another form; of several, all together
@@ -54,6 +56,7 @@ impl Stored {
         match self {
             Self::Show(show) => show.run(),
             Self::Diff(compared) => compared.run(),
+            Self::Module(module) => module.run(),
         }
         .map(|()| Exit::Done.into())
     }

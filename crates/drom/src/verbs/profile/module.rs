@@ -1,0 +1,25 @@
+//! `drom profile module`: Devel::Drom as files, so that any script can be counted by its perl alone.
+
+use std::path::PathBuf;
+
+use drom_perl::write_counter;
+
+use super::Failure;
+use crate::exit::Exit;
+
+/// Write Devel::Drom, the module that counts, for `perl -d:Drom`
+#[derive(clap::Args)]
+pub struct Module {
+    /// A folder of perl's library for this machine, such as that of `perl -V:sitearch`
+    folder: PathBuf,
+}
+
+impl Module {
+    pub fn run(&self) -> Result<(), Failure> {
+        let failed = |message: String| Failure { message, exit: Exit::Failed };
+        let folder = self.folder.display();
+        write_counter(&self.folder)
+            .map_err(|error| failed(error.to_string()))?
+            .map_err(|error| failed(format!("{folder}: Devel::Drom cannot be written: {error}")))
+    }
+}
