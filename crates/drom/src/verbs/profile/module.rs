@@ -1,4 +1,5 @@
-//! `drom profile module`: Devel::Drom as files, so that any script can be counted by its perl alone.
+//! `drom profile module`: Devel::Drom as files, so that any script can be counted by its perl
+//! alone.
 
 use std::path::PathBuf;
 
