@@ -303,3 +303,28 @@ fn a_worker_of_a_server_is_told() {
     assert!(worker["named"].as_f64().is_some_and(|named| named >= 0.95), "{}", worker["named"]);
     assert_eq!(server.get("/registry/grow.pl").text(), "grown\n");
 }
+
+#[test]
+fn what_a_request_leaves_behind_is_told() {
+    let script = "our @kept; push @kept, 'x' x (20_000 + @kept);\n\
+                  print qq(Content-Type: text/plain\n\nkept\n);\n";
+    let server = Server::start("MaxRequestWorkers 1\n", &[("perl/keep.pl", script)]);
+    (0..20).for_each(|_| drop(server.get("/registry/keep.pl")));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drom"));
+    let pid = server.pid().to_string();
+    command.args(["memory", "--pid", &pid, "--tree", "-d", "2s", "--interval", "50ms", "--json"]);
+    let child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut asked = 0;
+    let told = std::thread::spawn(move || child.wait_with_output().expect("it ends"));
+    while !told.is_finished() {
+        assert_eq!(server.get("/registry/keep.pl").text(), "kept\n");
+        asked += 1;
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let output = told.join().expect("it ends");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let requests = found["growth"]["requests"].as_u64().expect("a number");
+    assert!(requests > 10 && requests <= asked, "{requests} of {asked}");
+    let each = found["growth"]["uss_bytes_per_request"].as_f64().expect("a number");
+    assert!((15_000.0..40_000.0).contains(&each), "{each}");
+}

@@ -8,6 +8,7 @@ mod heap_text;
 mod held;
 mod json;
 mod look;
+mod requests;
 mod table;
 mod text;
 mod watch;
@@ -36,6 +37,7 @@ use crate::{
 };
 use growth::Growth;
 use look::Look;
+use requests::{PerRequest, Requests};
 use watch::{End, Watch};
 
 /// See what memory a process takes, what of it is shared, and whether it grows
@@ -126,6 +128,8 @@ pub struct Told {
     pub look: Option<Look>,
     pub segments: Option<Segments>,
     pub growth: Option<Growth>,
+    /// Of workers of a Drom server.
+    pub per_request: Option<PerRequest>,
     /// The largest RSS of a script by the kernel's own count, which misses no moment.
     pub kernel_peak_bytes: Option<u64>,
 }
@@ -145,9 +149,9 @@ pub fn run(args: &Args) -> ExitCode {
 fn attached(args: &Args, pid: i32) -> Result<Exit, String> {
     let words = |error: drom_observe::FootprintError| error.to_string();
     let mut look = Look::at(pid, args.tree).map_err(words)?;
-    let (mut growth, mut exit) = (None, Exit::Done);
+    let (mut growth, mut per_request, mut exit) = (None, None, Exit::Done);
     if args.duration.is_some() || args.interval.is_some() {
-        let mut grown = Growth::default();
+        let (mut grown, requests) = (Growth::default(), Requests::of(pid));
         let every = args.interval.unwrap_or(INTERVAL);
         let watch = Watch { every, duration: args.duration, is_new: false };
         let ended = watch.run(
@@ -158,10 +162,17 @@ fn attached(args: &Args, pid: i32) -> Result<Exit, String> {
         );
         exit = if ended.map_err(words)? == End::Stopped { Exit::Interrupted } else { Exit::Done };
         look = grown.last().cloned().unwrap_or(look);
+        per_request = requests.and_then(|requests| requests.since(&grown));
         growth = Some(grown);
     }
     let segments = (args.segments || args.libraries).then(|| look.segments());
-    let told = Told { look: Some(look), segments, growth, ..told(args, format!("process {pid}")) };
+    let told = Told {
+        look: Some(look),
+        segments,
+        growth,
+        per_request,
+        ..told(args, format!("process {pid}"))
+    };
     write(args, &told)?;
     Ok(exit)
 }
@@ -226,6 +237,7 @@ fn told(args: &Args, name: String) -> Told {
         look: None,
         segments: None,
         growth: None,
+        per_request: None,
         kernel_peak_bytes: None,
     }
 }

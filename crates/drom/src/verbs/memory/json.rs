@@ -35,7 +35,12 @@ pub fn render(told: &Told, wants: Wants) -> String {
         }
     }
     if let Some(growth) = &told.growth {
-        document.insert("growth".to_owned(), growth_of(growth));
+        let mut grown = growth_of(growth);
+        if let Some(seen) = told.per_request {
+            grown["requests"] = seen.requests.into();
+            grown["uss_bytes_per_request"] = seen.bytes_per_request().into();
+        }
+        document.insert("growth".to_owned(), grown);
     }
     drom_report::pretty(&Value::Object(document))
 }

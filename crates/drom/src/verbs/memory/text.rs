@@ -126,7 +126,21 @@ fn course(told: &Told, growth: &Growth, width: Option<usize>) -> String {
         out += "\n";
         out += &by_process(growth).render(width);
     }
-    out + &kernel(told, width)
+    out + &per_request(told, width) + &kernel(told, width)
+}
+
+/// Of a Drom server's workers.
+fn per_request(told: &Told, width: Option<usize>) -> String {
+    let Some(seen) = told.per_request else { return String::new() };
+    let words = match seen.bytes_per_request() {
+        None => "Perl ran no request meanwhile".to_owned(),
+        Some(each) => {
+            let requests = number_of(seen.requests as usize, "request");
+            let sign = if each < 0.0 { "-" } else { "+" };
+            format!("Perl ran {requests}: USS {sign}{} a request", bytes(each.abs()))
+        }
+    };
+    folded(&words, width)
 }
 
 fn figures(course: &Course) -> Table {
