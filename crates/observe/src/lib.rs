@@ -27,3 +27,4 @@ pub use machine::{Fact, machine_record};
 pub use process::{Memory, Process, Stat, all_processes, family, memory, self_cpu_s, tree};
 pub use process_cpu::{RunState, process_cpu};
 pub use segments::{Segment, Segments};
+pub use sockets::{holds_one, listening_on};

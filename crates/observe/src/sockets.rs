@@ -18,6 +18,20 @@ pub fn listening() -> BTreeSet<u64> {
     found
 }
 
+/// The inodes of TCP sockets that listen on this port.
+#[must_use]
+pub fn listening_on(port: u16) -> BTreeSet<u64> {
+    let is_its = |line: &str| local_port(line) == Some(port);
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].into_iter();
+    let all = tables.flat_map(|table| lines(table).map_while(|l| Some((listening_tcp(&l)?, l))));
+    all.filter(|(_, line)| is_its(line)).map(|(inode, _)| inode).collect()
+}
+
+fn local_port(line: &str) -> Option<u16> {
+    let (_, port) = line.split_ascii_whitespace().nth(1)?.rsplit_once(':')?;
+    u16::from_str_radix(port, 16).ok()
+}
+
 /// False also where its descriptors are not ours to read.
 #[must_use]
 pub fn holds_one(pid: i32, listening: &BTreeSet<u64>) -> bool {
@@ -67,6 +81,7 @@ mod tests {
                    0        0 11426137 1 00000000f9b5b796 100 0 0 10 0";
         assert_eq!(listening_tcp(tcp), Some(11_426_137));
         assert_eq!(listening_tcp(&tcp.replace(" 0A ", " 01 ")), None);
+        assert_eq!(local_port(tcp), Some(0x9575));
         let unix = "00000000fee: 00000002 00000000 00010000 0001 01 20412 /run/x";
         assert_eq!(listening_unix(unix), Some(20_412));
         assert_eq!(listening_unix(&unix.replace("00010000", "00000000")), None);

@@ -7,7 +7,7 @@ use drom_observe::{RunState, all_processes, clock};
 
 use crate::{
     error::Error,
-    profile::{Frame, Kind, Profile, Taken},
+    profile::{Clock, Frame, Kind, Profile, Taken},
     sampler::Sampler,
     threads::Way,
 };
@@ -17,6 +17,8 @@ pub struct Family {
     living: Vec<Member>,
     ended: Vec<(Frame, Profile)>,
     follows: bool,
+    /// Who of them is to be looked at now, where that changes.
+    at_work: Option<Box<dyn FnMut() -> Vec<i32>>>,
     way: Way,
     began_ns: u64,
     looks: u64,
@@ -57,7 +59,27 @@ impl Family {
             living: vec![Member { pid, what: What::Perl(Box::new(root)) }],
             ended: Vec::new(),
             follows: false,
+            at_work: None,
             way,
+            began_ns: clock::monotonic_ns(),
+            looks: 0,
+            scanned_ns: 0,
+            notice: None,
+            taken: Taken::default(),
+        }
+    }
+
+    /// Processes that do the same work by turns: those that `at_work` names at each look. Where one
+    /// was is not told.
+    #[must_use]
+    pub fn of_pool(clock: Clock, at_work: impl FnMut() -> Vec<i32> + 'static) -> Self {
+        Self {
+            root: 0,
+            living: Vec::new(),
+            ended: Vec::new(),
+            follows: true,
+            at_work: Some(Box::new(at_work)),
+            way: Way { of_cpu: clock == Clock::Cpu, stops: false },
             began_ns: clock::monotonic_ns(),
             looks: 0,
             scanned_ns: 0,
@@ -79,6 +101,11 @@ impl Family {
     /// That all of them have ended, or why the only one cannot be looked at any more.
     pub fn sample(&mut self) -> Result<(), Error> {
         self.looks += 1;
+        if let Some(at_work) = &mut self.at_work {
+            let pids = at_work();
+            self.sample_pool(&pids);
+            return Ok(());
+        }
         if self.follows {
             self.find();
         }
@@ -100,6 +127,24 @@ impl Family {
         }
     }
 
+    fn sample_pool(&mut self, pids: &[i32]) {
+        for pid in pids {
+            let known = self.living.iter().position(|member| member.pid == *pid);
+            let at = known.unwrap_or_else(|| {
+                let what = Sampler::attach_by(*pid, self.way).map(|s| What::Perl(Box::new(s)));
+                self.living.extend(what.ok().map(|what| Member { pid: *pid, what }));
+                self.living.len().saturating_sub(1)
+            });
+            let Some(Member { pid: found, what: What::Perl(sampler) }) = self.living.get_mut(at)
+            else {
+                continue;
+            };
+            if found == pid && sampler.sample().is_err() {
+                self.retire(at);
+            }
+        }
+    }
+
     /// What of them could not be seen.
     #[must_use]
     pub fn notice(&self) -> Option<String> {
@@ -112,7 +157,8 @@ impl Family {
     pub fn profile(&self) -> Profile {
         let living = self.living.iter().filter_map(|member| self.seen(member));
         let all: Vec<(Frame, Profile)> = self.ended.iter().cloned().chain(living).collect();
-        let are_many = all.iter().filter(|(_, seen)| seen.taken.samples > 0).count() > 1;
+        let are_many = self.at_work.is_none()
+            && all.iter().filter(|(_, seen)| seen.taken.samples > 0).count() > 1;
         let mut merged = Profile::default();
         for (frame, profile) in all {
             merged.merge_below(are_many.then_some(frame), &profile);

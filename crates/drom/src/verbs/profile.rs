@@ -6,6 +6,7 @@ mod live;
 mod module;
 mod native;
 mod page;
+mod served;
 mod stored;
 
 use std::{
@@ -45,12 +46,19 @@ pub struct Args {
     #[command(subcommand)]
     stored: Option<Stored>,
     /// A Perl script and its arguments; the perl is the one in PATH
-    #[arg(value_name = "SCRIPT", required_unless_present = "pid", conflicts_with = "pid")]
+    #[arg(value_name = "SCRIPT", required_unless_present_any = ["pid", "url"])]
+    #[arg(conflicts_with_all = ["pid", "url"])]
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     script: Vec<String>,
     /// A process that runs already
     #[arg(short, long, value_name = "PID")]
     pid: Option<i32>,
+    /// A page of a Drom server on this machine: its workers, while it is asked for again and again
+    #[arg(long, value_name = "URL", conflicts_with_all = ["pid", "exact", "native", "live"])]
+    url: Option<String>,
+    /// With --url: so many connections ask
+    #[arg(short, long, default_value = "1", value_name = "N", value_parser = connections)]
+    connections: u32,
     /// End after so long [default: when the process ends]
     #[arg(short, long, value_parser = duration::parse, value_name = "TIME")]
     duration: Option<Duration>,
@@ -88,12 +96,22 @@ enum Clock {
     Cpu,
 }
 
+impl From<Clock> for drom_profile::Clock {
+    fn from(clock: Clock) -> Self {
+        match clock {
+            Clock::Wall => Self::Wall,
+            Clock::Cpu => Self::Cpu,
+        }
+    }
+}
+
 const AFTER_HELP: &str = "\
 Examples:
   drom profile script.pl --its --arguments          the script's own output and status pass through
   drom profile --pid 4711 -d 10s                    a program that runs already
   drom profile --live --pid 4711                    what it does now, each second
   drom profile --follow-forks --pid 4711            a server and its workers
+  drom profile --url http://localhost:8080/page -d 5s    what the workers of a server do for a page
   drom profile --exact script.pl                    every call and every statement is counted
   drom profile --native --pid 4711 -d 10s           which of a server's own functions has the CPU
   drom profile --native -f --pid 4711 -d 10s        the same of all its workers together
@@ -120,6 +138,9 @@ impl From<Error> for Failure {
 pub fn run(args: &Args) -> ExitCode {
     let done = args.form.usable().and_then(|()| match (&args.stored, args.pid) {
         (Some(stored), _) => stored.run(),
+        (None, None) if args.url.is_some() => {
+            served::run(args, args.url.as_deref().unwrap_or_default())
+        }
         (None, Some(pid)) if args.native => native::run(args, pid),
         (None, Some(pid)) => attached(args, pid),
         (None, None) if args.exact => exact::run(args),
@@ -192,10 +213,7 @@ fn started(args: &Args) -> Result<ExitCode, Failure> {
 
 /// As soon as there is an interpreter, while whoever asks has hope in spite of the error.
 fn attach(pid: i32, args: &Args, mut hope: impl FnMut(&Error) -> bool) -> Result<Family, Error> {
-    let of = match args.clock {
-        Clock::Wall => drom_profile::Clock::Wall,
-        Clock::Cpu => drom_profile::Clock::Cpu,
-    };
+    let of = args.clock.into();
     let sampler = loop {
         match Sampler::attach(pid, of) {
             Err(error) if hope(&error) => clock::sleep(START_STEP),
@@ -242,7 +260,7 @@ pub fn passed_on(status: ExitStatus) -> ExitCode {
 /// A script has standard output for itself.
 fn tell(args: &Args, profile: &Profile, base: &Path) -> Result<(), Failure> {
     let watched = Watched { name: &name(args), base };
-    if args.pid.is_none() && args.form.output.is_none() {
+    if !args.script.is_empty() && args.form.output.is_none() {
         say::part(String::from_utf8_lossy(&args.form.render(profile, &watched)));
         return Ok(());
     }
@@ -251,7 +269,13 @@ fn tell(args: &Args, profile: &Profile, base: &Path) -> Result<(), Failure> {
 
 /// Of what was watched.
 fn name(args: &Args) -> String {
-    args.pid.map_or_else(|| args.script.join(" "), |pid| format!("process {pid}"))
+    let script = || args.url.clone().unwrap_or_else(|| args.script.join(" "));
+    args.pid.map_or_else(script, |pid| format!("process {pid}"))
+}
+
+fn connections(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=10_000).contains(number));
+    number.ok_or_else(|| "connections are a number from 1 to 10000".to_owned())
 }
 
 fn rate(text: &str) -> Result<f64, String> {
