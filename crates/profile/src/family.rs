@@ -54,32 +54,26 @@ impl Family {
     #[must_use]
     pub fn of(root: Sampler) -> Self {
         let (pid, way) = (root.pid(), root.way());
-        Self {
-            root: pid,
-            living: vec![Member { pid, what: What::Perl(Box::new(root)) }],
-            ended: Vec::new(),
-            follows: false,
-            at_work: None,
-            way,
-            began_ns: clock::monotonic_ns(),
-            looks: 0,
-            scanned_ns: 0,
-            notice: None,
-            taken: Taken::default(),
-        }
+        let living = vec![Member { pid, what: What::Perl(Box::new(root)) }];
+        Self { living, ..Self::new(pid, way) }
     }
 
     /// Processes that do the same work by turns: those that `at_work` names at each look. Where one
     /// was is not told.
     #[must_use]
     pub fn of_pool(clock: Clock, at_work: impl FnMut() -> Vec<i32> + 'static) -> Self {
+        let way = Way { of_cpu: clock == Clock::Cpu, stops: false };
+        Self { follows: true, at_work: Some(Box::new(at_work)), ..Self::new(0, way) }
+    }
+
+    fn new(root: i32, way: Way) -> Self {
         Self {
-            root: 0,
+            root,
             living: Vec::new(),
             ended: Vec::new(),
-            follows: true,
-            at_work: Some(Box::new(at_work)),
-            way: Way { of_cpu: clock == Clock::Cpu, stops: false },
+            follows: false,
+            at_work: None,
+            way,
             began_ns: clock::monotonic_ns(),
             looks: 0,
             scanned_ns: 0,
