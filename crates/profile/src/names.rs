@@ -294,6 +294,12 @@ pub fn stash_name(memory: &impl Memory, perl: &Perl, stash: u64) -> io::Result<O
     at.map_or(Ok(None), |at| hek(memory, at))
 }
 
+/// Perl keeps a name in Latin-1 where it can, and as the bytes of its source without `use utf8`.
+fn letters(bytes: &[u8]) -> String {
+    let as_latin = |_| bytes.iter().map(|byte| char::from(*byte)).collect();
+    std::str::from_utf8(bytes).map_or_else(as_latin, str::to_owned)
+}
+
 /// The text of a key or a name.
 pub fn hek(memory: &impl Memory, at: u64) -> io::Result<Option<String>> {
     let mut bytes = [0; abi::HEK_KEY];
@@ -303,7 +309,7 @@ pub fn hek(memory: &impl Memory, at: u64) -> io::Result<Option<String>> {
     let length = u32_at(&bytes, abi::HEK_LENGTH) as usize;
     let mut key = vec![0; length.min(NAME_MAX)];
     let is_read = memory.bytes(at.wrapping_add(abi::HEK_KEY as u64), &mut key)?;
-    Ok(is_read.then(|| String::from_utf8_lossy(&key).into_owned()))
+    Ok(is_read.then(|| letters(&key)))
 }
 
 fn read_place(memory: &impl Memory, perl: &Perl, cop: u64) -> io::Result<Option<Known<Place>>> {

@@ -42,6 +42,8 @@ pub struct Symbols {
 /// A line of `/proc/PID/maps` that stands for the beginning of a file.
 struct Mapped {
     start: u64,
+    /// As the kernel writes it.
+    range: String,
     file: PathBuf,
 }
 
@@ -49,12 +51,18 @@ impl Symbols {
     /// Of the process's libperl, or of its program.
     pub fn of(pid: i32) -> Result<Self, Error> {
         let root = PathBuf::from(format!("/proc/{pid}/root"));
-        let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        let link = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        // It was replaced since, as by an upgrade.
+        let text = link.to_string_lossy();
+        let program = PathBuf::from(text.strip_suffix(" (deleted)").unwrap_or(&text));
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         let is_program_perl = name.starts_with("perl");
         for mapped in candidates(pid, &program)? {
             let inside = root.join(mapped.file.strip_prefix("/").unwrap_or(&mapped.file));
-            let bytes = match fs::read(&inside).or_else(|_| fs::read(&mapped.file)) {
+            // What was replaced is still there for who has it mapped.
+            let kept = format!("/proc/{pid}/map_files/{}", mapped.range);
+            let read = fs::read(kept).or_else(|_| fs::read(&inside));
+            let bytes = match read.or_else(|_| fs::read(&mapped.file)) {
                 Ok(bytes) => bytes,
                 Err(source) => return Err(Error::File { pid, file: mapped.file, source }),
             };
@@ -104,7 +112,7 @@ fn begin(line: &str) -> Option<Mapped> {
     let (_, _, file) = (words.next()?, words.next()?, words.next()?);
     let is_begin = offset.bytes().all(|byte| byte == b'0') && file.starts_with('/');
     let start = u64::from_str_radix(range.split('-').next()?, 16).ok()?;
-    is_begin.then(|| Mapped { start, file: PathBuf::from(file) })
+    is_begin.then(|| Mapped { start, range: range.to_owned(), file: PathBuf::from(file) })
 }
 
 fn symbols(

@@ -8,8 +8,9 @@ use std::{
 
 use super::{
     Heap, abi,
-    code::Code,
+    code::{Code, head_slab},
     graph::{NOBODY, Via},
+    ledger::Class,
     walk::Extra,
 };
 use crate::abi as stacks;
@@ -205,8 +206,10 @@ impl Heap {
         codes.flatten().collect()
     }
 
+    /// The first statement of a sub that has code.
     fn start(&self, sub: u32) -> Option<u64> {
-        self.snapshot.word(self.svs.head(sub).any.wrapping_add(stacks::CV_START as u64))
+        let at = self.svs.head(sub).any.wrapping_add(stacks::CV_START as u64);
+        self.snapshot.word(at).filter(|op| head_slab(&self.snapshot, *op).is_some())
     }
 
     /// Operators of a sub by line, in the order of lines, and by what they are.
@@ -241,12 +244,25 @@ impl Heap {
         let mut found = BTreeMap::<String, u64>::new();
         for node in &self.order {
             let at = *node as usize;
-            if sums.package_of[at] != NOBODY || sums.anchor_of[at] != NOBODY {
+            if sums.package_of[at] != NOBODY {
                 continue;
             }
-            let bytes = self.books.own.get(at).copied().unwrap_or(0);
-            *found.entry(self.other(*node)).or_default() += bytes;
+            let words = match sums.anchor_of[at] {
+                NOBODY => self.other(*node),
+                _ => "main program and files, with their variables".to_owned(),
+            };
+            *found.entry(words).or_default() += self.own(*node);
         }
+        let unheld = [Class::Room, Class::Unknown].map(|class| {
+            let words = if class == Class::Room {
+                "room for values that is not used now"
+            } else {
+                "unknown"
+            };
+            (words.to_owned(), self.books.totals[class as usize])
+        });
+        found.extend(unheld);
+        found.insert("lost values".to_owned(), self.lost().bytes);
         let mut found: Vec<_> = found.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
         found.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
         found

@@ -1,6 +1,6 @@
 //! The largest single values: what each takes itself, how much of that is in use, and where it is.
 
-use super::{Heap, abi};
+use super::{Heap, abi, svs::Head};
 
 /// A string, an array, a hash, or another value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,16 +49,33 @@ impl Heap {
         }
     }
 
+    /// Bytes in front of a string that were cut off: how many stands right before it, in one byte
+    /// or, where that is 0, in the eight before.
+    fn chopped(&self, head: &Head) -> u64 {
+        if !head.has(abi::OOK) {
+            return 0;
+        }
+        let before = head.u.wrapping_sub(1);
+        match self.snapshot.bytes(before, 1) {
+            Some([0]) => self.snapshot.word(before.wrapping_sub(8)).unwrap_or(0),
+            Some([count]) => u64::from(*count),
+            _ => 0,
+        }
+    }
+
     fn used(&self, node: u32) -> Option<(u64, u64)> {
         let head = self.svs.head(node);
         let word = |offset: u64| self.snapshot.word(head.any.wrapping_add(offset));
         match head.kind() {
             abi::PVAV => {
-                Some((word(abi::AV_FILL)?.wrapping_add(1), word(abi::AV_MAX)?.wrapping_add(1)))
+                // What was shifted off in front is still there.
+                let shifted = head.u.saturating_sub(word(abi::AV_ALLOC)?) / 8;
+                let room = word(abi::AV_MAX)?.wrapping_add(1).saturating_add(shifted);
+                Some((word(abi::AV_FILL)?.wrapping_add(1), room))
             }
             abi::PVHV => Some((word(abi::HV_KEYS)?, word(abi::HV_MAX)?.wrapping_add(1))),
             abi::PV | abi::PVIV | abi::PVNV | abi::PVMG if head.has(abi::POK) => {
-                Some((word(abi::PV_CUR)?, word(abi::PV_LEN)?))
+                Some((word(abi::PV_CUR)?, word(abi::PV_LEN)?.saturating_add(self.chopped(head))))
             }
             _ => None,
         }

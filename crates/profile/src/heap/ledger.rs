@@ -1,6 +1,8 @@
 //! Whose each allocated byte is: a [`Ledger`] gives every chunk one owner and one class, and every
 //! owner its sum. Nothing is counted twice; what nobody claims is told as unknown.
 
+use std::collections::HashSet;
+
 use super::chunks::Chunks;
 
 /// What memory is for. In the order in which it is told.
@@ -85,6 +87,8 @@ pub struct Ledger {
     classes: Vec<Class>,
     /// Of chunks that are owned piece by piece: what is.
     pieces: Vec<u32>,
+    /// Arenas without a piece.
+    rooms: HashSet<u32>,
     /// Bytes by node.
     own: Vec<u64>,
     totals: [u64; Class::ALL.len()],
@@ -98,6 +102,7 @@ impl Ledger {
             owners: vec![NOBODY; count],
             classes: vec![Class::Unknown; count],
             pieces: vec![0; count],
+            rooms: HashSet::new(),
             own: Vec::new(),
             totals: [0; Class::ALL.len()],
         }
@@ -107,7 +112,7 @@ impl Ledger {
     pub fn claim(&mut self, chunks: &Chunks, chunk: u32, owner: u32, class: Class) -> bool {
         let found = &chunks.all()[chunk as usize];
         let at = chunk as usize;
-        if found.is_free || self.owners[at] != NOBODY || self.pieces[at] > 0 {
+        if found.is_free || self.is_claimed(chunk) {
             return false;
         }
         self.owners[at] = owner;
@@ -135,7 +140,25 @@ impl Ledger {
 
     #[must_use]
     pub fn is_claimed(&self, chunk: u32) -> bool {
-        self.owners[chunk as usize] != NOBODY || self.pieces[chunk as usize] > 0
+        let at = chunk as usize;
+        self.owners[at] != NOBODY || self.pieces[at] > 0 || self.rooms.contains(&chunk)
+    }
+
+    /// Who has its text here.
+    #[must_use]
+    pub fn text_owner(&self, chunk: u32) -> Option<u32> {
+        let at = chunk as usize;
+        Some(self.owners[at])
+            .filter(|_| self.classes[at] == Class::Strings)
+            .filter(|o| *o != NOBODY)
+    }
+
+    /// An arena in which nothing lives.
+    pub fn room(&mut self, chunk: u32) {
+        let at = chunk as usize;
+        if self.owners[at] == NOBODY && self.pieces[at] == 0 {
+            self.rooms.insert(chunk);
+        }
     }
 
     /// Bytes by class, and those that are free. All chunks are in it.
@@ -146,6 +169,8 @@ impl Ledger {
         for (number, chunk) in chunks.all().iter().enumerate() {
             if chunk.is_free {
                 free += chunk.bytes;
+            } else if self.rooms.contains(&(number as u32)) {
+                self.totals[Class::Room as usize] += chunk.bytes;
             } else if self.pieces[number] > 0 {
                 let rest = chunk.bytes.saturating_sub(u64::from(self.pieces[number]));
                 self.totals[Class::Room as usize] += rest;

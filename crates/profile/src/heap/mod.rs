@@ -20,7 +20,10 @@ mod svs;
 mod values;
 mod walk;
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 pub use code::{Code, Op};
 pub use growth::{Grown, grown};
@@ -49,6 +52,8 @@ pub struct Heap {
     order: Vec<u32>,
     /// Arrays that are variables of subs: whose, and how deep in recursion.
     pads: HashMap<u32, (u32, u32)>,
+    /// Keys that stand in the program's code.
+    literals: HashSet<u64>,
     naming: Naming,
     /// Bytes of each node with all that it alone holds.
     retained: Vec<u64>,
@@ -96,7 +101,7 @@ impl Heap {
         walk.roots(interpreter, size);
         let root = walk.root();
         let nodes = walk.svs.len() + walk.extras.len() as u32;
-        let Walk { svs, chunks, extras, ledger, edges, maybe, pads, .. } = walk;
+        let Walk { svs, chunks, extras, ledger, edges, maybe, pads, literals, .. } = walk;
         let graph = Graph::of(nodes, &edges, &maybe, root);
         drop((edges, maybe));
         let ways = graph.ways(root);
@@ -115,6 +120,7 @@ impl Heap {
             holders,
             order,
             pads,
+            literals,
             naming,
             retained,
         }

@@ -210,9 +210,10 @@ impl Heap {
         So::Place { text, inside, by_reference }
     }
 
-    /// A key, where it looks like a name.
+    /// A key, where the program's code has it and it looks like a name.
     pub(super) fn key_shown(&self, at: u64) -> String {
-        self.key(at).filter(|key| is_name(key)).unwrap_or_else(|| "*".to_owned())
+        let key = self.key(at).filter(|key| self.literals.contains(&at) && is_name(key));
+        key.unwrap_or_else(|| "*".to_owned())
     }
 
     fn key(&self, at: u64) -> Option<String> {

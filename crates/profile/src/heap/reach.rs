@@ -36,7 +36,7 @@ impl Heap {
         bytes
     }
 
-    fn own(&self, node: u32) -> u64 {
+    pub(super) fn own(&self, node: u32) -> u64 {
         self.books.own.get(node as usize).copied().unwrap_or(0)
     }
 

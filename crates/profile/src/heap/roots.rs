@@ -18,6 +18,9 @@ const I_SCOPESTACK: u64 = 0x38;
 const I_TMPS_STACK: u64 = 0x48;
 const I_TMPS_IX: u64 = 0x50;
 const I_MARKSTACK: u64 = 0x60;
+/// Of a list of arenas.
+const SET_COUNT: u64 = 12;
+const SET_ENTRIES: u64 = 16;
 const STACKS_MAX: usize = 10_000;
 
 impl Walk<'_> {
@@ -28,6 +31,7 @@ impl Walk<'_> {
         self.hold(root, node, Via::Root("interpreter"));
         self.hold(root, names, Via::Root("names"));
         self.claim(interpreter, node, Class::Interpreter);
+        self.arenas(interpreter, bytes, node);
         self.stacks(interpreter, node);
         self.named(interpreter, bytes);
         let own = Loose { at: interpreter, bytes, owner: node, class: Class::Interpreter };
@@ -41,6 +45,41 @@ impl Walk<'_> {
         for value in self.claim_from(from) {
             self.may_hold(root, value, Via::Root(by));
         }
+    }
+
+    /// Arenas of bodies and entries, of which perl keeps lists: those that nothing lives in now are
+    /// room for what is to come. So are arenas of heads.
+    fn arenas(&mut self, interpreter: u64, bytes: u64, node: u32) {
+        for at in self.svs.arenas().collect::<Vec<_>>() {
+            self.room(at);
+        }
+        let words = (0..bytes).step_by(8).map(|offset| interpreter + offset);
+        let sets: Vec<u64> = words.map(|at| self.word(at)).filter(|at| self.is_set(*at)).collect();
+        for mut set in sets {
+            while self.is_set(set) && self.claim(set, node, Class::Interpreter) {
+                let count = self.snapshot.half(set + SET_COUNT).unwrap_or(0);
+                for entry in 0..=u64::from(count) {
+                    let arena = self.word(set + SET_ENTRIES + 24 * entry);
+                    self.room(arena);
+                }
+                set = self.word(set);
+            }
+        }
+    }
+
+    fn room(&mut self, at: u64) {
+        if let Some(chunk) = self.chunks.at(at) {
+            self.ledger.room(chunk);
+        }
+    }
+
+    /// A list of arenas fills one itself: with the next list, how many it can have, and how many it
+    /// has.
+    fn is_set(&self, at: u64) -> bool {
+        const MOST: u32 = (4_080 - 16) / 24;
+        self.chunks.at(at).is_some()
+            && self.snapshot.half(at + 8) == Some(MOST)
+            && self.snapshot.half(at + SET_COUNT).is_some_and(|count| count <= MOST)
     }
 
     /// What the interpreter's own words point to: values, and code that is no sub's.

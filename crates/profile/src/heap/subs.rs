@@ -88,6 +88,7 @@ impl Walk<'_> {
         for word in bytes.chunks_exact(8) {
             let target = u64_at(word, 0);
             if let Some(sv) = self.svs.at(target) {
+                self.literal(sv);
                 match self.is_of_package(sv) {
                     true => self.may_hold(node, sv, Via::Code),
                     false => self.hold(node, sv, Via::Code),

@@ -148,6 +148,9 @@ impl Walk<'_> {
             if let Some(held) = self.svs.at(u64_at(word, 0)) {
                 let index = index as u32;
                 let via = if pad.is_some() { Via::Pad(index) } else { Via::Element(index) };
+                if pad.is_some() {
+                    self.literal(held);
+                }
                 match self.is_of_package(held) {
                     true => self.may_hold(number, held, via),
                     false => self.hold(number, held, via),

@@ -2,7 +2,7 @@
 //! what is theirs and notes whom they hold. Code is `code.rs`'s business, what else points into the
 //! heap `roots.rs`'s.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{
     abi,
@@ -49,6 +49,8 @@ pub struct Walk<'s> {
     /// Arrays that are variables of a sub: whose, and how deep in recursion.
     pub pads: HashMap<u32, (u32, u32)>,
     pub texts: HashMap<u32, u32>,
+    /// Keys that stand in the program's code.
+    pub literals: HashSet<u64>,
     /// Memory of which only its owner is known: to be searched when all else has been claimed.
     loose: Vec<Loose>,
 }
@@ -85,6 +87,7 @@ impl<'s> Walk<'s> {
             codes: HashMap::new(),
             pads: HashMap::new(),
             texts: HashMap::new(),
+            literals: HashSet::new(),
             loose: Vec::new(),
         }
     }
@@ -102,6 +105,15 @@ impl<'s> Walk<'s> {
     pub fn extra(&mut self, extra: Extra) -> u32 {
         self.extras.push(extra);
         self.svs.len() + self.extras.len() as u32 - 1
+    }
+
+    /// A constant of the program's: `{name}` is kept as the key that it is.
+    pub fn literal(&mut self, number: u32) {
+        let head = self.svs.head(number);
+        let is_key = head.has(abi::IS_COW) && self.word(head.any.wrapping_add(abi::PV_LEN)) == 0;
+        if is_key && matches!(head.kind(), abi::PV | abi::PVIV | abi::PVNV | abi::PVMG) {
+            self.literals.insert(head.u.wrapping_sub(stacks::HEK_KEY as u64));
+        }
     }
 
     pub fn hold(&mut self, from: u32, to: u32, via: Via) {
@@ -166,6 +178,8 @@ impl<'s> Walk<'s> {
                 let target = u64_at(word, 0);
                 if let Some(sv) = self.svs.at(target) {
                     met.push(sv);
+                } else if let Some(owner) = self.text_owner(target) {
+                    met.push(owner);
                 } else if let Some(chunk) = self.pointed_to(target, loose.class)
                     && self.ledger.claim(&self.chunks, chunk, loose.owner, loose.class)
                 {
@@ -175,6 +189,12 @@ impl<'s> Walk<'s> {
             }
         }
         met
+    }
+
+    /// XS modules keep their data in strings of which nothing but the text is known to anybody.
+    fn text_owner(&self, at: u64) -> Option<u32> {
+        let owner = self.ledger.text_owner(self.chunks.at(at)?)?;
+        (owner < self.svs.len()).then_some(owner)
     }
 
     /// Of a structure of perl's or C's the beginning; other languages' pointers are to any part.

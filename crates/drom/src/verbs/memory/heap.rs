@@ -1,12 +1,13 @@
 //! `drom memory --heap`: what is inside a perl.
 
 use std::{
+    path::PathBuf,
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::Duration,
 };
 
-use drom_observe::clock;
+use drom_observe::{Footprint, Stat, clock};
 use drom_profile::heap::{Books, Grown, Heap, Inventory, Line, Ops, Value, grown};
 
 use super::{
@@ -40,38 +41,59 @@ pub struct Told<'a> {
 
 pub fn run(args: &Args) -> Result<ExitCode, String> {
     match (args.pid, &args.module) {
-        (Some(pid), _) => {
-            let stop = watch_interrupts();
-            let first = args.duration.map(|length| (length, look(pid)));
-            let first = match first {
-                Some((length, heap)) => {
-                    let (inventory, began_ns) = (heap?.inventory(), clock::monotonic_ns());
-                    rest(length, stop);
-                    Some((inventory, began_ns))
-                }
-                None => None,
-            };
-            match args.value {
-                Some(address) => tell_value(args, &look(pid)?, address)?,
-                None => tell(args, &format!("process {pid}"), &look(pid)?, first)?,
-            }
-            let is_stopped = stop.load(Relaxed);
-            Ok(if is_stopped { Exit::Interrupted } else { Exit::Done }.into())
-        }
+        (Some(pid), _) => attached(args, pid),
         (None, Some(module)) => module_alone(args, module),
         (None, None) => script(args),
     }
 }
 
+/// Once, or twice where that was asked for; what ends between the two is told as it was.
+fn attached(args: &Args, pid: i32) -> Result<ExitCode, String> {
+    let stop = watch_interrupts();
+    let name = format!("process {pid}");
+    let first = look(pid)?;
+    let Some(length) = args.duration else {
+        match args.value {
+            Some(address) => tell_value(args, &first, address)?,
+            None => tell(args, &name, &first, None)?,
+        }
+        return Ok(Exit::Done.into());
+    };
+    let (before, began_ns) = (first.inventory(), clock::monotonic_ns());
+    let program = program(pid);
+    rest(length, stop, pid);
+    match look(pid) {
+        Ok(second) if self::program(pid) == program => {
+            drop(first);
+            tell(args, &name, &second, Some((before, began_ns)))?;
+        }
+        ended => {
+            let why = ended.err().unwrap_or_else(|| format!("{name} runs another program now"));
+            say::line(format!("drom memory: {why}; this is the first look"));
+            tell(args, &name, &first, None)?;
+            return Ok(Exit::Failed.into());
+        }
+    }
+    Ok(if stop.load(Relaxed) { Exit::Interrupted } else { Exit::Done }.into())
+}
+
+fn program(pid: i32) -> PathBuf {
+    std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default()
+}
+
 fn look(pid: i32) -> Result<Heap, String> {
+    // Of who has no memory at all it is known why.
+    Footprint::of(pid).map_err(|error| error.to_string())?;
     Heap::of(pid).map_err(|error| error.to_string())
 }
 
-fn rest(length: Duration, stop: &AtomicBool) {
+/// Or until it ends.
+fn rest(length: Duration, stop: &AtomicBool, pid: i32) {
     let end_ns = clock::monotonic_ns().saturating_add(length.as_nanos() as u64);
+    let lives = || Stat::of(pid).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'));
     loop {
         let left = Duration::from_nanos(end_ns.saturating_sub(clock::monotonic_ns()));
-        if left.is_zero() || stop.load(Relaxed) {
+        if left.is_zero() || stop.load(Relaxed) || !lives() {
             return;
         }
         clock::sleep(left.min(NAP));
@@ -84,7 +106,7 @@ fn module_alone(args: &Args, module: &str) -> Result<ExitCode, String> {
     let heap = if held.at_end(stop) { Some(look(held.pid())) } else { None };
     let status = held.end()?;
     let Some(heap) = heap.filter(|_| status.success()) else {
-        return Err(format!("{module} cannot be loaded; perl has said why"));
+        return Err(format!("{module} cannot be loaded, or ended the perl that did it"));
     };
     tell(args, &format!("perl with {module}"), &heap?, None)?;
     Ok(Exit::Done.into())

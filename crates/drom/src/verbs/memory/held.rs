@@ -47,7 +47,11 @@ impl Held {
         perl.env("DROM_HOLD", theirs.as_raw_fd().to_string());
         match what {
             What::Script(words) => perl.args(*words),
-            What::Module(name) => perl.args([&format!("-M{name}"), "-e", "0"]).stdin(Stdio::null()),
+            // What it prints is no part of the result.
+            What::Module(name) => perl
+                .args([&format!("-M{name}"), "-e", "0"])
+                .stdin(Stdio::null())
+                .stdout(std::io::stderr()),
         };
         let descriptor = theirs.as_raw_fd();
         // SAFETY: one call that a forked child may make.
