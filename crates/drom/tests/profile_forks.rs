@@ -143,3 +143,41 @@ fn a_program_that_becomes_another_one_is_looked_at_as_that() {
     assert!(text.contains("runs another program now, which is no Perl: sh"), "{text}");
     assert!(text.contains("main::before"), "{text}");
 }
+
+#[test]
+fn children_of_what_is_no_perl_are_followed() {
+    let busy = "perl -e 'sub busy { 1 while time < $_[0] } busy(time + 2)'";
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("s.sh");
+    std::fs::write(&script, format!("#!/bin/sh\n{busy}\nexit 7\n")).expect("written");
+    let drom = || std::process::Command::new(env!("CARGO_BIN_EXE_drom"));
+    let output = drom().args(["profile", "-f"]).arg(&script).output().expect("it starts");
+    let table = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(7), "{table}");
+    assert!(table.contains("main::busy"), "{table}");
+    let mut shell = std::process::Command::new("sh");
+    let mut shell = shell.args(["-c", &format!("{busy}; true")]).spawn().expect("sh");
+    let pid = shell.id().to_string();
+    let output = drom().args(["profile", "-f", "--pid", &pid]).output().expect("it starts");
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    shell.wait().expect("it ends");
+    assert!(table.contains("main::busy") && output.status.success(), "{table}");
+}
+
+#[test]
+fn a_name_commands_no_terminal_and_ends_no_line() {
+    let code = "$0 = qq(evil \\e]0;x\\a\nsecond); \n#line 1 \"f\u{1b}[5mile\"\n\
+                my $busy = sub { 1 while time < $_[0] }; fork; $busy->(time + 2); wait";
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("e.pl");
+    std::fs::write(&script, code).expect("written");
+    let stacks = folder.path().join("stacks");
+    let drom = || std::process::Command::new(env!("CARGO_BIN_EXE_drom"));
+    let mut profile = drom();
+    profile.args(["profile", "-f", "--format", "collapsed", "-o"]).arg(&stacks).arg(&script);
+    assert!(profile.output().expect("it starts").status.success());
+    let text = std::fs::read_to_string(&stacks).expect("stacks");
+    assert!(!text.contains(|letter: char| letter.is_control() && letter != '\n'), "{text:?}");
+    let shown = drom().args(["profile", "show"]).arg(&stacks).output().expect("it starts");
+    assert!(shown.status.success(), "{shown:?}");
+}

@@ -58,6 +58,17 @@ impl Family {
         Self { living, ..Self::new(pid, way) }
     }
 
+    /// One that is no perl: its children may be.
+    ///
+    /// # Errors
+    /// That there is no such process.
+    pub fn of_other(pid: i32, clock: Clock, stops: bool) -> Result<Self, Error> {
+        let other = Other::of(pid).ok_or(Error::NoProcess { pid })?;
+        let way = Way { of_cpu: clock == Clock::Cpu, stops };
+        let living = vec![Member { pid, what: What::Other(other) }];
+        Ok(Self { living, follows: true, ..Self::new(pid, way) })
+    }
+
     /// Processes that do the same work by turns: those that `at_work` names at each look. Where one
     /// was is not told.
     #[must_use]

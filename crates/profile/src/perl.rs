@@ -54,6 +54,10 @@ impl Perl {
         let symbols = Symbols::of(pid)?;
         let denied = |source: io::Error| gone(pid, source);
         let fingerprint = fingerprint(&memory, &symbols).map_err(denied)?;
+        // The program is being loaded.
+        if fingerprint.revision == 0 {
+            return Err(Error::NoInterpreter { pid });
+        }
         let version =
             format!("{}.{}.{}", fingerprint.revision, fingerprint.version, fingerprint.subversion);
         let layout = Layout::of(&fingerprint).ok_or_else(|| Error::Unknown {

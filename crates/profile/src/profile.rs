@@ -105,6 +105,20 @@ impl Taken {
     }
 }
 
+/// Names are the program's: they command no terminal and end no line.
+fn printable(frame: Frame) -> Frame {
+    let is_plain = |text: &str| !text.contains(char::is_control);
+    if is_plain(&frame.name) && is_plain(&frame.file) {
+        return frame;
+    }
+    let told = |letter: char| match letter.is_control() {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    };
+    let shown = |text: &str| text.chars().map(told).collect::<String>().into();
+    Frame { name: shown(&frame.name), file: shown(&frame.file), ..frame }
+}
+
 impl Profile {
     /// Counts a stack, outermost frame first.
     pub fn add(&mut self, stack: impl IntoIterator<Item = Frame>, count: u64) {
@@ -197,6 +211,7 @@ impl Profile {
 
     /// By which a frame is counted here.
     pub fn number(&mut self, frame: Frame) -> u32 {
+        let frame = printable(frame);
         if let Some(number) = self.numbers.get(&frame) {
             return *number;
         }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use drom_observe::clock;
-use drom_profile::{Clock, Sampler, Watch};
+use drom_profile::{Clock, Family, Sampler, Watch};
 use drom_stats::Rng;
 
 use super::{has_module, script, worker::Worker, wrong};
@@ -45,7 +45,9 @@ pub fn measure(
 /// One process is both: what differs from process to process is in neither.
 fn sampled(bare: Worker, rate_hz: u32, rounds: Rounds, rng: &mut Rng) -> Result<Outcome, Error> {
     let sampler = Sampler::attach(bare.pid(), Clock::Wall).map_err(wrong)?;
-    let mut watched = Watched { sampler, rate_hz: rate_hz.into(), seed: rng.next_u64() };
+    let family = Family::of(sampler);
+    let (rate_hz, seed) = (rate_hz.into(), rng.next_u64());
+    let mut watched = Watched { family, rate_hz, seed, watched_ms: 0.0 };
     let worker = RefCell::new(bare);
     let mut profiled = || watched.work_ms(&mut worker.borrow_mut());
     let bare = || worker.borrow_mut().work_ms();
@@ -58,9 +60,10 @@ fn sampled(bare: Worker, rate_hz: u32, rounds: Rounds, rng: &mut Rng) -> Result<
 }
 
 struct Watched {
-    sampler: Sampler,
+    family: Family,
     rate_hz: f64,
     seed: u64,
+    watched_ms: f64,
 }
 
 impl Watched {
@@ -69,20 +72,24 @@ impl Watched {
         self.seed = self.seed.wrapping_add(1);
         let watch = Watch { rate_hz: self.rate_hz, duration: None, seed: self.seed };
         let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let watching = scope.spawn(|| watch.run(&mut self.sampler, &stop));
-            let took_ms = worker.work_ms();
-            stop.store(true, Relaxed);
-            let watched = watching.join().map_err(|_| Error::Rounds)?;
-            watched.map_err(wrong)?;
-            took_ms
-        })
+        let began = clock::now();
+        let took_ms = std::thread::scope(|scope| {
+            let working = scope.spawn(|| {
+                let took_ms = worker.work_ms();
+                stop.store(true, Relaxed);
+                took_ms
+            });
+            watch.run(&mut self.family, &stop, |_| {}).map_err(wrong)?;
+            working.join().map_err(|_| Error::Rounds)?
+        });
+        self.watched_ms += began.elapsed().as_secs_f64() * 1e3;
+        took_ms
     }
 
     /// As many samples were taken as was said.
     fn has_paid(&mut self) -> Result<(), Error> {
-        let taken = self.sampler.profile().taken;
-        let promised = taken.wall.as_secs_f64() * self.rate_hz;
+        let taken = self.family.profile().taken;
+        let promised = self.watched_ms / 1e3 * self.rate_hz;
         if taken.samples as f64 >= promised * TAKEN_MIN {
             return Ok(());
         }

@@ -65,7 +65,7 @@ fn profile(ground: &Ground, how: &[&str]) -> Result<Profile, Error> {
         return Err(Error::Client("drom profile", tail(&log)));
     }
     let text = fs::read_to_string(&output).map_err(|error| Error::File(output, error))?;
-    let read = drom_profile::read(&text);
+    let read = drom_profile::read(text.as_bytes());
     read.map(|(profile, _)| profile)
         .map_err(|error| Error::Client("drom profile", error.to_string()))
 }

@@ -123,6 +123,7 @@ Examples:
 /// A new perl needs a moment until it has an interpreter.
 const START_STEP: Duration = Duration::from_millis(1);
 const STARTS_MAX: u32 = 500;
+const FOLLOW_STEPS: u32 = 20;
 
 struct Failure {
     message: String,
@@ -190,10 +191,13 @@ fn started(args: &Args) -> Result<ExitCode, Failure> {
     let stop = watch_interrupts();
     let mut child = spawn(Command::new("perl").args(&args.script))?;
     let pid = i32::try_from(child.id()).expect("a process number");
-    let mut over = false;
+    let (mut over, mut steps) = (false, 0..STARTS_MAX);
     let attached = attach(pid, args, |error| {
         over = !matches!(child.try_wait(), Ok(None));
-        !over && matches!(error, Error::NoInterpreter { .. } | Error::NoPerl { .. })
+        // Its children are worth more than to wait for it to become a perl.
+        let is_worth = !args.follow_forks || steps.next().is_some_and(|step| step < FOLLOW_STEPS);
+        let begins = matches!(error, Error::NoInterpreter { .. });
+        !over && (begins || matches!(error, Error::NoPerl { .. }) && is_worth)
     });
     let mut profile = Profile::default();
     let watched = attached.and_then(|mut family| {
@@ -217,6 +221,9 @@ fn attach(pid: i32, args: &Args, mut hope: impl FnMut(&Error) -> bool) -> Result
     let sampler = loop {
         match Sampler::attach(pid, of) {
             Err(error) if hope(&error) => clock::sleep(START_STEP),
+            Err(Error::NoPerl { pid }) if args.follow_forks => {
+                return Family::of_other(pid, of, args.exact_stacks);
+            }
             attached => break attached?,
         }
     };
