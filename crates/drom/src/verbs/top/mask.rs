@@ -23,20 +23,41 @@ pub fn request(line: &str) -> String {
 
 fn words<'a>(arguments: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut program = String::new();
-    let mut before = "";
+    let (mut before, mut open) = ("", None);
     let mut out = Vec::new();
     for (number, word) in arguments.enumerate() {
         if number == 0 {
             program = word.rsplit('/').next().unwrap_or(word).to_owned();
         }
-        out.push(if number == 0 && !word.contains(' ') {
+        if let Some(quote) = open {
+            // The rest of a value that was masked.
+            open = open.filter(|_| !word.ends_with(quote));
+            continue;
+        }
+        out.push(if number == 0 && !word.contains([' ', '=']) {
             word.to_owned()
         } else {
             masked(&program, before, word)
         });
+        if out.last().is_some_and(|shown| shown.ends_with(MASKED)) {
+            open = unclosed(word);
+        }
         before = word;
     }
     out
+}
+
+/// The quote that a value begins with and does not end with.
+fn unclosed(word: &str) -> Option<char> {
+    let value = word.split_once('=').map_or(word, |(_, value)| value);
+    let quote = value.chars().next().filter(|letter| matches!(letter, '"' | '\''))?;
+    (value.len() == 1 || !value.ends_with(quote)).then_some(quote)
+}
+
+/// `{"password":"x"}`
+fn is_secret_object(word: &str) -> bool {
+    let mut texts = word.split('"');
+    word.starts_with(['{', '[']) && texts.any(|text| !text.is_empty() && is_named(text))
 }
 
 fn masked(program: &str, before: &str, word: &str) -> String {
@@ -55,11 +76,20 @@ fn masked(program: &str, before: &str, word: &str) -> String {
     {
         return format!("-p{MASKED}");
     }
-    if let Some((name, value)) = word.split_once(": ")
-        && is_named(name)
+    if let Some(user) = word.strip_prefix("-u").and_then(|rest| rest.split_once(':'))
+        && matches!(program, "curl" | "wget")
+    {
+        return format!("-u{}:{MASKED}", user.0);
+    }
+    if is_secret_object(word) {
+        return MASKED.to_owned();
+    }
+    if let Some((name, value)) = word.split_once(':')
+        && is_named(name.strip_prefix("-H").unwrap_or(name))
         && !value.is_empty()
     {
-        return format!("{name}: {MASKED}");
+        let space = if value.starts_with(' ') { " " } else { "" };
+        return format!("{name}:{space}{MASKED}");
     }
     // A program may have written a whole line of its own.
     if word.contains(char::is_whitespace) {
@@ -88,7 +118,8 @@ fn assigned(word: &str) -> String {
 /// Names of variables besides those of parameters: `SIGNING_KEY`.
 fn is_named(name: &str) -> bool {
     let name = name.trim_start_matches('-');
-    let is_key = ["_key", "-key"].iter().any(|end| name.to_ascii_lowercase().ends_with(end));
+    let is_key =
+        ["_key", "-key", "pass"].iter().any(|end| name.to_ascii_lowercase().ends_with(end));
     is_key || is_secret(name)
 }
 
@@ -116,7 +147,7 @@ mod tests {
 
     #[test]
     fn values_of_secret_names_are_masked() {
-        let lines: [(&[&str], &str); 12] = [
+        let lines: [(&[&str], &str); 20] = [
             (&["x", "--password=hunter2"], "x --password=MASKED"),
             (&["x", "--password", "hunter2", "y"], "x --password MASKED y"),
             (&["x", "--api-key", "hunter2"], "x --api-key MASKED"),
@@ -129,6 +160,14 @@ mod tests {
             (&["curl", "-H", "Authorization: Bearer hunter2"], "curl -H Authorization: MASKED"),
             (&["psql", "postgres://me:hunter2@db/x"], "psql postgres://me:MASKED@db/x"),
             (&["daemon: --token=hunter2 up"], "daemon: --token=MASKED up"),
+            (&["sh", "-c", "PASSWORD=hunter2 x"], "sh -c PASSWORD=MASKED x"),
+            (&["sh", "-c", "x --password \"a b\" -y"], "sh -c x --password MASKED -y"),
+            (&["psql", "password='a b' user=b"], "psql password=MASKED user=b"),
+            (&["curl", "-ume:hunter2"], "curl -ume:MASKED"),
+            (&["curl", "-HAuthorization: Bearer hunter2"], "curl -HAuthorization: MASKED"),
+            (&["curl", "-H", "Authorization:hunter2"], "curl -H Authorization:MASKED"),
+            (&["curl", "-d", "{\"password\":\"hunter2\"}"], "curl -d MASKED"),
+            (&["x", "--dbpass", "hunter2"], "x --dbpass MASKED"),
         ];
         for (line, shown) in lines {
             assert_eq!(of(line), shown);
