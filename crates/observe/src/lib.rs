@@ -24,7 +24,9 @@ pub use cores::{allowed_cores, core_count, free_cores, pin_current_thread};
 pub use counters::Counters;
 pub use footprint::{Footprint, FootprintError, add_segments};
 pub use machine::{Fact, machine_record};
-pub use process::{Memory, Process, Stat, all_processes, family, memory, self_cpu_s, tree};
+pub use process::{
+    Memory, Process, Stat, all_processes, family, memory, self_cpu_s, threads, tree,
+};
 pub use process_cpu::{RunState, process_cpu};
 pub use segments::{Segment, Segments};
 pub use sockets::{holds_one, listening_on};

@@ -90,6 +90,13 @@ pub fn all_processes() -> Vec<Stat> {
         .collect()
 }
 
+/// Threads of a process, also the first one where that has ended before the others.
+#[must_use]
+pub fn threads(pid: i32) -> Vec<i32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// `root`, all that descend from it, and all of its session (orphans that were re-parented stay in
 /// it). Sorted by pid; the dead are left out.
 #[must_use]

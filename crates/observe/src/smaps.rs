@@ -24,6 +24,10 @@ pub struct Mapping {
     pub start: u64,
     pub end: u64,
     pub is_executable: bool,
+    pub is_readable: bool,
+    pub is_writable: bool,
+    /// What is written there stays the process's own.
+    pub is_private: bool,
     /// Where in the file it begins.
     pub offset: u64,
     /// As the kernel writes it: a file, `[heap]`, nothing.
@@ -119,6 +123,9 @@ fn head(line: &str) -> Option<Mapping> {
         start: address(start)?,
         end: address(end)?,
         is_executable: permissions.contains('x'),
+        is_readable: permissions.contains('r'),
+        is_writable: permissions.contains('w'),
+        is_private: permissions.ends_with('p'),
         offset: address(offset)?,
         name: name.trim_start().to_owned(),
         pages: Pages::default(),

@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use drom_observe::smaps::{Mapping, mappings};
 use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags};
 
 use crate::error::Error;
@@ -84,14 +85,18 @@ impl Symbols {
     }
 }
 
+/// What a process has mapped, by address. Names of files need not be letters.
+pub fn maps(pid: i32) -> Result<Vec<Mapping>, Error> {
+    let text = fs::read(format!("/proc/{pid}/maps")).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => Error::NoProcess { pid },
+        _ => Error::NotAllowed { pid, source },
+    })?;
+    Ok(mappings(&String::from_utf8_lossy(&text)))
+}
+
 /// Libraries with perl in their names first; then the program.
 fn candidates(pid: i32, program: &Path) -> Result<Vec<Mapped>, Error> {
-    let maps =
-        fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => Error::NoProcess { pid },
-            _ => Error::NotAllowed { pid, source },
-        })?;
-    let begins = maps.lines().filter_map(begin);
+    let begins = maps(pid)?.into_iter().filter_map(begin);
     let (mut libraries, mut programs) = (Vec::new(), Vec::new());
     for mapped in begins {
         let name = mapped.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -105,14 +110,11 @@ fn candidates(pid: i32, program: &Path) -> Result<Vec<Mapped>, Error> {
     Ok(libraries)
 }
 
-/// `7f00-7f01 r--p 00000000 fe:00 12  /usr/bin/perl`
-fn begin(line: &str) -> Option<Mapped> {
-    let mut words = line.split_ascii_whitespace();
-    let (range, _, offset) = (words.next()?, words.next()?, words.next()?);
-    let (_, _, file) = (words.next()?, words.next()?, words.next()?);
-    let is_begin = offset.bytes().all(|byte| byte == b'0') && file.starts_with('/');
-    let start = u64::from_str_radix(range.split('-').next()?, 16).ok()?;
-    is_begin.then(|| Mapped { start, range: range.to_owned(), file: PathBuf::from(file) })
+fn begin(mapping: Mapping) -> Option<Mapped> {
+    let Mapping { start, end, offset, name, .. } = mapping;
+    let file = PathBuf::from(name.strip_suffix(" (deleted)").unwrap_or(&name));
+    let is_begin = offset == 0 && name.starts_with('/');
+    is_begin.then(|| Mapped { start, range: format!("{start:x}-{end:x}"), file })
 }
 
 fn symbols(

@@ -3,7 +3,7 @@
 
 use std::{fs, io, os::linux::fs::MetadataExt};
 
-use drom_observe::{RunState, clock};
+use drom_observe::{RunState, clock, threads};
 
 use crate::{
     abi,
@@ -126,12 +126,9 @@ impl Threads {
         if self.living[0].base.is_none() && !self.find_main(key)? {
             return Ok(());
         }
-        for tid in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let tid = tid.file_name().to_str().and_then(|tid| tid.parse().ok());
-            let is_new = |tid: &i32| self.living.iter().all(|known| known.tid != *tid);
-            if let Some(tid) = tid.filter(is_new)
-                && self.refused.is_none()
-            {
+        for tid in threads(self.pid) {
+            let is_new = self.living.iter().all(|known| known.tid != tid);
+            if is_new && self.refused.is_none() {
                 self.add(tid);
             }
         }

@@ -42,6 +42,25 @@ impl Still {
     }
 }
 
+/// Waits that end with `EINTR` at every stop, also where no handler of a signal has run
+/// (signal(7)): nothing has happened in them yet, so they can be begun anew.
+const WAITS: [libc::c_long; 11] = [
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_rt_sigtimedwait,
+    // These only with a timeout of their socket.
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_read,
+];
+/// Of the instruction that enters the kernel (`syscall`).
+const ENTRY_BYTES: u64 = 2;
+
 /// A thread that works in the kernel for so long is looked at as it is.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// So often it is asked without a pause: a stop takes some microseconds.
@@ -71,7 +90,9 @@ impl Tracee {
         let deadline_ns = clock::monotonic_ns() + PATIENCE.as_nanos() as u64;
         for turn in 0u32.. {
             if let Some(signal) = self.stopped()? {
-                return Ok(Some(Stopped { tracee: self, signal }));
+                let stopped = Stopped { tracee: self, signal };
+                stopped.keep_waiting()?;
+                return Ok(Some(stopped));
             }
             if turn < YIELDS {
                 thread::yield_now();
@@ -147,6 +168,27 @@ impl Stopped<'_> {
         self.registers().map(|registers| registers.rsp)
     }
 
+    /// A wait that our stop has ended begins anew when the thread goes on, as the kernel does it
+    /// for most others; one that a signal ends stays ended.
+    fn keep_waiting(&self) -> io::Result<()> {
+        let mut registers = self.registers()?;
+        // Within a call only: else this is -1.
+        let call = registers.orig_rax as libc::c_long;
+        let is_ended = registers.rax as i64 == i64::from(-libc::EINTR) && WAITS.contains(&call);
+        if !is_ended || self.signal != 0 || has_signal(self.tracee.tid) {
+            return Ok(());
+        }
+        registers.rax = registers.orig_rax;
+        registers.rip -= ENTRY_BYTES;
+        // SAFETY: the request reads one such structure, whose numbers are the thread's own.
+        match unsafe {
+            libc::ptrace(libc::PTRACE_SETREGS, self.tracee.tid, 0usize, &raw const registers)
+        } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    }
+
     fn registers(&self) -> io::Result<libc::user_regs_struct> {
         // SAFETY: the request writes one such structure, for which all zeroes are numbers.
         unsafe {
@@ -157,6 +199,19 @@ impl Stopped<'_> {
                 _ => Ok(registers),
             }
         }
+    }
+}
+
+/// Whether one that it does not block is on its way; so too where that is not to be known.
+fn has_signal(tid: libc::pid_t) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let set = |name: &str| {
+        let hex = status.lines().find_map(|line| line.strip_prefix(name))?;
+        u64::from_str_radix(hex.trim(), 16).ok()
+    };
+    match (set("SigPnd:"), set("ShdPnd:"), set("SigBlk:")) {
+        (Some(own), Some(shared), Some(blocked)) => (own | shared) & !blocked != 0,
+        _ => true,
     }
 }
 
@@ -235,6 +290,35 @@ mod tests {
         unsafe { libc::kill(pid, libc::SIGCONT) };
         while !state.is_running().expect("it lives") {}
         assert_eq!(Still::now(&state), None);
+    }
+
+    /// Of 200 waits none is ended by a stop, and one is by a signal.
+    #[test]
+    fn waits_go_on_and_signals_end_them() {
+        let code = "my ($epoll, $room, $ended) = (syscall(291, 0), ' ' x 64, 0); \
+                    $SIG{USR1} = sub { $signalled++ }; $| = 1; print 'x'; \
+                    for (1 .. 200) { $ended++ if syscall(232, $epoll, $room, 1, 2) < 0 } \
+                    $SIG{ALRM} = sub {}; alarm 1; \
+                    $ended += 1000 if syscall(232, $epoll, $room, 1, 20000) < 0; print $ended";
+        let mut child = Command::new("perl")
+            .args(["-e", code])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("perl is there");
+        let mut out = child.stdout.take().expect("a pipe");
+        io::Read::read_exact(&mut out, &mut [0]).expect("it begins");
+        let mut tracee = Tracee::new(child.id() as i32, true);
+        let target = Target(child);
+        let mut stops = 0;
+        while let Ok(stopped) = tracee.stop() {
+            stops += u32::from(stopped.is_some());
+            drop(stopped);
+            clock::sleep(Duration::from_millis(5));
+        }
+        let said = io::read_to_string(out).expect("text");
+        drop(target);
+        assert_eq!(said, "1000", "of {stops} stops");
+        assert!(stops > 100, "{stops}");
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Heap {
         let mut own = HashMap::<u32, (u64, u32)>::new();
         let mut packages = HashMap::<u32, Package>::new();
         for node in &self.order {
-            let bytes = self.books.own.get(*node as usize).copied().unwrap_or(0);
+            let bytes = self.own(*node);
             let anchor = sums.anchor_of[*node as usize];
             let is_value = u32::from(*node < self.svs.len());
             let sum = own.entry(anchor).or_default();
@@ -131,7 +131,7 @@ impl Heap {
             }
         }
         let mut inventory = Inventory { lost: self.lost(), ..Inventory::default() };
-        inventory.others = self.others(&sums);
+        inventory.others = self.others(&sums, &inventory.lost);
         for (node, anchor) in &sums.anchors {
             let (bytes, values) = own.get(node).copied().unwrap_or_default();
             let package = sums.package_of[*node as usize];
@@ -240,7 +240,7 @@ impl Heap {
     }
 
     /// What the root holds besides packages, by what it is.
-    fn others(&self, sums: &Sums) -> Vec<(String, u64)> {
+    fn others(&self, sums: &Sums, lost: &Lost) -> Vec<(String, u64)> {
         let mut found = BTreeMap::<String, u64>::new();
         for node in &self.order {
             let at = *node as usize;
@@ -262,7 +262,7 @@ impl Heap {
             (words.to_owned(), self.books.totals[class as usize])
         });
         found.extend(unheld);
-        found.insert("lost values".to_owned(), self.lost().bytes);
+        found.insert("lost values".to_owned(), lost.bytes);
         let mut found: Vec<_> = found.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
         found.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
         found

@@ -21,7 +21,6 @@ impl Heap {
     /// By what they take themselves; those of code and of perl itself are left out.
     #[must_use]
     pub fn largest(&self, rows: usize) -> Vec<Value> {
-        let own = |node: &u32| self.books.own.get(*node as usize).copied().unwrap_or(0);
         let is_data = |node: &u32| match self.svs.head(*node).kind() {
             abi::PVCV | abi::PVFM | abi::PVGV => false,
             abi::PVAV => !self.pads.contains_key(node),
@@ -32,10 +31,10 @@ impl Heap {
         if rows == 0 {
             return Vec::new();
         }
-        nodes.select_nth_unstable_by_key(rows - 1, |node| std::cmp::Reverse(own(node)));
+        nodes.select_nth_unstable_by_key(rows - 1, |node| std::cmp::Reverse(self.own(*node)));
         nodes.truncate(rows);
-        nodes.sort_by_key(|node| (std::cmp::Reverse(own(node)), *node));
-        nodes.into_iter().map(|node| self.one(node, own(&node))).collect()
+        nodes.sort_by_key(|node| (std::cmp::Reverse(self.own(*node)), *node));
+        nodes.into_iter().map(|node| self.value(node)).collect()
     }
 
     pub(super) fn one(&self, node: u32, bytes: u64) -> Value {

@@ -195,6 +195,12 @@ pub struct Books {
 }
 
 impl Books {
+    /// Of a node.
+    #[must_use]
+    pub fn own(&self, node: u32) -> u64 {
+        self.own.get(node as usize).copied().unwrap_or(0)
+    }
+
     #[must_use]
     pub fn used(&self) -> u64 {
         self.totals.iter().sum()

@@ -18,10 +18,9 @@ impl Heap {
         }
         let mut kinds: Vec<_> = kinds.into_iter().collect();
         kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let own = |node: &u32| self.books.own.get(*node as usize).copied().unwrap_or(0);
         Lost {
             values: lost.len() as u32,
-            bytes: lost.iter().map(own).sum(),
+            bytes: lost.iter().map(|node| self.own(*node)).sum(),
             kinds,
             cycles: self.cycles(&lost),
         }

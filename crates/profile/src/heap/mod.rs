@@ -129,8 +129,7 @@ impl Heap {
 
 /// What a node holds comes behind it in the order.
 fn retained(books: &Books, holders: &[u32], order: &[u32], nodes: u32) -> Vec<u64> {
-    let own = |node: u32| books.own.get(node as usize).copied().unwrap_or(0);
-    let mut retained: Vec<u64> = (0..nodes).map(own).collect();
+    let mut retained: Vec<u64> = (0..nodes).map(|node| books.own(node)).collect();
     for node in order.iter().rev() {
         let holder = holders[*node as usize];
         if holder != NOBODY {

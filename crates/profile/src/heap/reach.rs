@@ -37,7 +37,7 @@ impl Heap {
     }
 
     pub(super) fn own(&self, node: u32) -> u64 {
-        self.books.own.get(node as usize).copied().unwrap_or(0)
+        self.books.own(node)
     }
 
     fn is_data(&self, edge: &Edge) -> bool {

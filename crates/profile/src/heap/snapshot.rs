@@ -1,20 +1,16 @@
 //! What a process had in its memory at one moment: a [`Snapshot`] copies the pages that it can
 //! write to while the process stands still. What they mean is other files' business.
 
-use std::{
-    fs::{self, File},
-    io,
-    os::unix::fs::FileExt,
-    time::Duration,
-};
+use std::{fs::File, io, os::unix::fs::FileExt, time::Duration};
 
-use drom_observe::clock;
+use drom_observe::{clock, smaps::Mapping};
 
 use super::stop::still;
 use crate::{
     error::Error,
     memory::{Memory, Part, Remote},
     perl::gone,
+    program::maps,
 };
 
 pub const HEAP: &str = "[heap]";
@@ -45,12 +41,13 @@ impl Snapshot {
     /// # Errors
     /// That it is gone, or not ours to read.
     pub fn take(pid: i32) -> Result<Self, Error> {
-        let mut ready: Vec<Region> = regions(pid)?.collect();
+        let mut ready: Vec<Region> = places(pid)?.into_iter().map(Region::of).collect();
         ready.iter_mut().for_each(Region::touch);
         let began = clock::monotonic_ns();
         let taken = still(pid, |tops| {
+            let places = places(pid)?.into_iter();
             let mut taken: Vec<Region> =
-                regions(pid)?.map(|new| new.or_ready(&mut ready)).collect();
+                places.map(|place| Region::of_ready(place, &mut ready)).collect();
             copy(pid, &mut taken).map_err(|source| gone(pid, source))?;
             Ok((taken, tops))
         });
@@ -129,6 +126,20 @@ impl Region {
         self.start + self.bytes.len() as u64
     }
 
+    fn of(place: Mapping) -> Self {
+        let bytes = vec![0; (place.end - place.start) as usize];
+        Self { start: place.start, bytes, name: place.name }
+    }
+
+    /// With the memory that was made ready for it.
+    fn of_ready(place: Mapping, ready: &mut [Self]) -> Self {
+        let same = |old: &&mut Self| old.start == place.start && !old.bytes.is_empty();
+        let Some(old) = ready.iter_mut().find(same) else { return Self::of(place) };
+        let mut bytes = std::mem::take(&mut old.bytes);
+        bytes.resize((place.end - place.start) as usize, 0);
+        Self { start: place.start, bytes, name: place.name }
+    }
+
     /// The kernel gives memory when it is written to: not while somebody waits.
     fn touch(&mut self) {
         self.bytes
@@ -136,55 +147,33 @@ impl Region {
             .step_by(PAGE as usize)
             .for_each(|byte| *byte = std::hint::black_box(0));
     }
-
-    /// With the memory that was made ready for it.
-    fn or_ready(mut self, ready: &mut [Self]) -> Self {
-        let same = |old: &&mut Self| old.start == self.start && !old.bytes.is_empty();
-        if let Some(old) = ready.iter_mut().find(same) {
-            let length = self.bytes.len();
-            self.bytes = std::mem::take(&mut old.bytes);
-            self.bytes.resize(length, 0);
-        }
-        self
-    }
 }
 
 /// What the process can write to and shares with nobody.
-fn regions(pid: i32) -> Result<impl Iterator<Item = Region>, Error> {
-    let maps =
-        fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => Error::NoProcess { pid },
-            _ => Error::NotAllowed { pid, source },
-        })?;
-    Ok(joined(maps.lines().filter_map(region)).into_iter())
+fn places(pid: i32) -> Result<Vec<Mapping>, Error> {
+    Ok(joined(maps(pid)?.into_iter().filter(is_its_own)))
+}
+
+fn is_its_own(mapping: &Mapping) -> bool {
+    mapping.is_readable
+        && mapping.is_writable
+        && mapping.is_private
+        && !mapping.is_executable
+        && !mapping.name.starts_with("[v")
 }
 
 /// After a fork the kernel may keep the one heap in several parts.
-fn joined(regions: impl Iterator<Item = Region>) -> Vec<Region> {
-    let mut all: Vec<Region> = Vec::new();
-    for mut region in regions {
+fn joined(places: impl Iterator<Item = Mapping>) -> Vec<Mapping> {
+    let mut all: Vec<Mapping> = Vec::new();
+    for place in places {
         match all.last_mut() {
-            Some(last)
-                if last.name == HEAP && region.name == HEAP && last.end() == region.start =>
-            {
-                last.bytes.append(&mut region.bytes);
+            Some(last) if last.name == HEAP && place.name == HEAP && last.end == place.start => {
+                last.end = place.end;
             }
-            _ => all.push(region),
+            _ => all.push(place),
         }
     }
     all
-}
-
-/// `7f00-7f01 rw-p 00000000 fe:00 12  /usr/bin/perl`
-fn region(line: &str) -> Option<Region> {
-    let mut words = line.splitn(6, ' ');
-    let (range, rights) = (words.next()?, words.next()?);
-    let name = words.nth(3).unwrap_or_default().trim().to_owned();
-    let (start, end) = range.split_once('-')?;
-    let number = |text: &str| u64::from_str_radix(text, 16).ok();
-    let (start, end) = (number(start)?, number(end)?);
-    let is_ours = rights == "rw-p" && !name.starts_with("[v");
-    is_ours.then(|| Region { start, bytes: vec![0; (end - start) as usize], name })
 }
 
 /// Only pages that are there: to read others would make them.
@@ -241,7 +230,13 @@ fn runs(pagemap: Option<&File>, start: u64, pages: u64) -> Vec<(u64, bool)> {
 
 #[cfg(test)]
 mod tests {
+    use drom_observe::smaps::mappings;
+
     use super::*;
+
+    fn region(line: &str) -> Option<Region> {
+        mappings(line).into_iter().find(is_its_own).map(Region::of)
+    }
 
     #[test]
     fn lines_of_maps_are_read() {
@@ -261,8 +256,8 @@ mod tests {
                     5000-6000 rw-p 00000000 00:00 0    [heap]\n\
                     6000-7000 rw-p 00000000 00:00 0 \n\
                     7000-8000 rw-p 00000000 00:00 0 \n";
-        let found = joined(maps.lines().filter_map(region));
-        let places: Vec<_> = found.iter().map(|region| (region.start, region.end())).collect();
+        let found = joined(mappings(maps).into_iter().filter(is_its_own));
+        let places: Vec<_> = found.iter().map(|place| (place.start, place.end)).collect();
         assert_eq!(
             places,
             [(0x1000, 0x4000), (0x5000, 0x6000), (0x6000, 0x7000), (0x7000, 0x8000)]

@@ -1,9 +1,7 @@
 //! A process that stands still for a moment: every thread of it is stopped, and goes on afterwards
 //! as if nothing had been (`tracee.rs`).
 
-use std::fs;
-
-use drom_observe::Stat;
+use drom_observe::{Stat, threads};
 
 use crate::tracee::{Stopped, Tracee};
 
@@ -38,11 +36,6 @@ fn hold<R>(
     tops.extend(stopped.iter().filter_map(|thread: &Stopped<'_>| thread.stack_top().ok()));
     held.extend(new);
     hold(pid, held, Some(tops), work)
-}
-
-fn threads(pid: i32) -> Vec<i32> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 #[cfg(test)]

@@ -8,9 +8,10 @@ use std::{
     sync::Arc,
 };
 
-use drom_observe::smaps::{Mapping, mappings};
+use drom_observe::smaps::Mapping;
 
 use super::symbols::{Found, Symbols};
+use crate::program::maps;
 
 pub struct Places {
     pid: i32,
@@ -50,8 +51,7 @@ impl Places {
 
     /// What is mapped now. Nothing changes when the process is gone.
     pub fn look(&mut self) {
-        let Ok(text) = fs::read(format!("/proc/{}/maps", self.pid)) else { return };
-        let mut mapped = mappings(&String::from_utf8_lossy(&text));
+        let Ok(mut mapped) = maps(self.pid) else { return };
         if !mapped.is_empty() {
             mapped.sort_by_key(|mapping| mapping.start);
             self.mapped = mapped;

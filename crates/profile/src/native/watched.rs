@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fs, io,
+    io,
     time::Duration,
 };
 
@@ -129,9 +129,7 @@ impl Unseen {
 
 /// Those that have not ended.
 pub fn threads(pid: i32) -> Vec<i32> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
-    let all: Vec<i32> = entries.flatten().filter_map(number).collect();
+    let all = drom_observe::threads(pid);
     let is_over = Stat::of(pid).is_none_or(|stat| matches!(stat.state, 'Z' | 'X'));
     // The first thread may end before the others.
     if is_over { all.into_iter().filter(|tid| *tid != pid).collect() } else { all }

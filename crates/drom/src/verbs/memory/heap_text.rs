@@ -1,12 +1,13 @@
 //! What is inside a perl, for people.
 
 use drom_profile::heap::{Class, Grown, Line, Ops, Package, Sub, Value, Variable};
-use drom_report::{
-    fold,
-    format::{bytes, number_of, plain, time},
-};
+use drom_report::format::{bytes, number_of, plain, time};
 
-use super::{heap::Told, table::Table};
+use super::{
+    heap::Told,
+    table::Table,
+    text::{folded, heads},
+};
 
 const NAMES_MAX: usize = 60;
 
@@ -252,13 +253,4 @@ fn name(text: &str) -> String {
 
 fn size(count: u64) -> String {
     bytes(count as f64)
-}
-
-fn folded(words: &str, width: Option<usize>) -> String {
-    let words = plain(words);
-    width.map_or_else(|| words.clone(), |width| fold(&words, width)) + "\n"
-}
-
-fn heads(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
 }

@@ -199,12 +199,12 @@ fn kernel(told: &Told, width: Option<usize>) -> String {
     peak.map_or(String::new(), |peak| folded(&words(peak), width))
 }
 
-fn folded(words: &str, width: Option<usize>) -> String {
+pub fn folded(words: &str, width: Option<usize>) -> String {
     let words = plain(words);
     width.map_or_else(|| words.clone(), |width| fold(&words, width)) + "\n"
 }
 
-fn heads(names: &[&str]) -> Vec<String> {
+pub fn heads(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
