@@ -18,9 +18,9 @@ fn main() {
         .expect("OUT_DIR is writable");
     println!("cargo:rerun-if-changed=exact");
     let (shim, counter) = (out.join("libdrom_perl.so"), out.join("libdrom_exact.so"));
-    let built = build(&shim, &SHIM.map(|name| format!("shim/{name}")), &embed("ldopts"))
+    let built = build(&shim, &SHIM.map(str::to_owned), &embed("ldopts"))
         // Into a perl that runs already: it has what the library needs of libperl.
-        .and_then(|()| build(&counter, &["exact/exact.c".to_owned()], &Ok(String::new())));
+        .and_then(|()| build(&counter, &COUNTER.map(str::to_owned), &Ok(String::new())));
     if let Err(why) = built {
         println!("cargo:warning=drom is built without Perl: {why}");
         // A file that does not exist: the next build tries again, libperl-dev may be there by then.
@@ -29,20 +29,24 @@ fn main() {
     }
 }
 
-const SHIM: [&str; 12] = [
-    "again.c",
-    "children.c",
-    "inc.c",
-    "interp.c",
-    "io.c",
-    "library.c",
-    "pages.c",
-    "request.c",
-    "scarce.c",
-    "spoil.c",
-    "table.c",
-    "zygote.c",
+const SHIM: [&str; 14] = [
+    "exact/counter.c",
+    "shim/again.c",
+    "shim/children.c",
+    "shim/counting.c",
+    "shim/inc.c",
+    "shim/interp.c",
+    "shim/io.c",
+    "shim/library.c",
+    "shim/pages.c",
+    "shim/request.c",
+    "shim/scarce.c",
+    "shim/spoil.c",
+    "shim/table.c",
+    "shim/zygote.c",
 ];
+
+const COUNTER: [&str; 2] = ["exact/counter.c", "exact/module.c"];
 
 /// A shared library of these sources.
 fn build(

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the shim and the counter (exact/) with AddressSanitizer and UndefinedBehaviorSanitizer and runs their
-# tests on them, those of refused memory and descriptors (scarce.c, exact.c) among them.
+# tests on them, those of refused memory and descriptors (scarce.c, counter.c) among them.
 # Not part of `make test`: it needs GCC's sanitizer libraries. Leaks are not looked for: perl keeps its memory.
 set -eu
 cd "$(dirname "$0")/.."

@@ -91,6 +91,10 @@ int drom_memory_file(const char *name);
 int drom_second_descriptor(int fd);
 void *drom_env_memory(size_t bytes);
 
+/* Who enters Perl goes in and out by these, whatever happens in between. */
+void drom_count_enter(pTHX);
+void drom_count_leave(pTHX);
+
 int drom_speaks_first(pTHX_ const char *name, size_t len, CV *cv);
 SV *drom_request_object(pTHX_ const char *class);
 SV *drom_table_object(pTHX_ uint64_t table, int owned);

@@ -80,6 +80,7 @@ static void append_stack(pTHX_ SV *text)
 /* Perl calls this between two ops when PL_sig_pending is set. */
 static void signals(pTHX)
 {
+    drom_count_settle();
     if (drom.interrupted) {
         drom.interrupted = 0;
         if (!drom.timed_out) {
@@ -124,6 +125,7 @@ static void protect(pTHX_ body_fn body, void *argument, drom_result *out)
     int jump;
     I32 scope = PL_scopestack_ix;
     memset(out, 0, sizeof *out);
+    drom_count_enter(aTHX);
     JMPENV_PUSH(jump);
     switch (jump) {
     case 0:
@@ -158,6 +160,7 @@ static void protect(pTHX_ body_fn body, void *argument, drom_result *out)
     if (out->end == DROM_EXITED && drom.timed_out)
         take_error(aTHX_ out);
     CLEAR_ERRSV();
+    drom_count_leave(aTHX);
 }
 
 void drom_protected(pTHX_ body_fn body, void *argument)

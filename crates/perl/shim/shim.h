@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define DROM_SHIM_ABI 5
+#define DROM_SHIM_ABI 6
 
 typedef struct {
     const char *ptr; /* NULL: undefined */
@@ -145,6 +145,10 @@ DROM_EXPORT void drom_cleanup(uint64_t r, drom_result *out);
 DROM_EXPORT void drom_end(drom_result *out);    /* END blocks of this worker */
 DROM_EXPORT void drom_after_fork(void);
 DROM_EXPORT void drom_interrupt(void);          /* async-signal-safe: the running request must die */
+/* Counting calls and statements for a while: see counting.c. */
+enum drom_count { DROM_COUNT_ON = 1, DROM_COUNT_OFF, DROM_COUNT_FORGET };
+DROM_EXPORT void drom_count_ask(int what);      /* async-signal-safe, in any thread */
+DROM_EXPORT void drom_count_settle(void);       /* what was asked, where no Perl runs */
 DROM_EXPORT int drom_refuse(int call);          /* for tests; see scarce.c */
 DROM_EXPORT const char *drom_version(void);     /* "v5.36.0": of the headers, hence of libperl */
 DROM_EXPORT size_t drom_position(char *into, size_t room); /* "file:line" being run; reads only */

@@ -107,6 +107,21 @@ pub enum End {
     TimedOut(Vec<u8>),
 }
 
+/// What may be asked of the counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Counting {
+    /// From zero; where it is on it stays as it is.
+    On = 1,
+    /// The counts are a sealed file in memory, [`COUNTS`], among the process's descriptors.
+    Off = 2,
+    /// And that file goes.
+    Forget = 3,
+}
+
+/// What the file of counts is called.
+pub const COUNTS: &str = "drom-counts";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub end: End,
@@ -261,6 +276,19 @@ impl Interpreter {
     /// Scripts that start-up code asked to preload (`class\0file\0uri`), in order.
     pub fn take_preloads(&self) -> Vec<Vec<u8>> {
         host::take_preloads()
+    }
+
+    /// Counts calls and statements for a while ([`Counting`]): in a signal handler or in another
+    /// thread. What is asked is done between two operators, or by [`Self::settle_counting`].
+    #[must_use]
+    pub fn count_function(&self) -> unsafe extern "C" fn(c_int) {
+        self.shim.count_ask
+    }
+
+    /// Does what was asked of the counter; no Perl runs.
+    pub fn settle_counting(&self) {
+        // SAFETY: this thread owns the interpreter.
+        unsafe { (self.shim.count_settle)() }
     }
 
     pub fn after_fork(&self) {

@@ -16,6 +16,8 @@ pub mod zygote;
 pub use counter::write_counter;
 pub use exchange::{Command, Exchange, Number, TableKind, Text};
 pub use host::{ServerFacts, set_server};
-pub use interpreter::{Call, End, Handler, Interpreter, Outcome, Resolved, RunFlags, Source};
+pub use interpreter::{
+    COUNTS, Call, Counting, End, Handler, Interpreter, Outcome, Resolved, RunFlags, Source,
+};
 pub use shim::{Unavailable, available, load};
 pub use table::Table;

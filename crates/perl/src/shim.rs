@@ -8,7 +8,7 @@ use std::{
 };
 
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libdrom_perl.so"));
-const ABI: c_int = 5;
+const ABI: c_int = 6;
 
 /// Why Perl cannot be served here.
 #[derive(Debug, thiserror::Error)]
@@ -99,6 +99,8 @@ pub struct Shim {
     pub interrupt: unsafe extern "C" fn(),
     pub position: unsafe extern "C" fn(*mut u8, usize) -> usize,
     pub version: unsafe extern "C" fn() -> *const c_char,
+    pub count_ask: unsafe extern "C" fn(c_int),
+    pub count_settle: unsafe extern "C" fn(),
     pub refuse: unsafe extern "C" fn(c_int) -> c_int,
     pub zygote_unfit: unsafe extern "C" fn(*mut *const c_char) -> *const c_char,
     pub runner_is_possible: unsafe extern "C" fn() -> c_int,
@@ -146,6 +148,8 @@ impl Shim {
                 interrupt: symbol(handle, c"drom_interrupt")?,
                 position: symbol(handle, c"drom_position")?,
                 version: symbol(handle, c"drom_version")?,
+                count_ask: symbol(handle, c"drom_count_ask")?,
+                count_settle: symbol(handle, c"drom_count_settle")?,
                 refuse: symbol(handle, c"drom_refuse")?,
                 zygote_unfit: symbol(handle, c"drom_zygote_unfit")?,
                 runner_is_possible: symbol(handle, c"drom_runner_is_possible")?,

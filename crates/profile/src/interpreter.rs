@@ -26,6 +26,9 @@ pub struct Interpreter {
     stack: Vec<u32>,
 }
 
+/// While a stack so high is read its lowest context does not go.
+const STAYS_BELOW: usize = 8;
+
 /// There is nothing where the interpreter was: the process runs another program.
 pub struct Lost;
 
@@ -107,7 +110,8 @@ impl Interpreter {
     /// a sub.
     fn learn_main(&mut self) -> io::Result<()> {
         let [.., _, outermost] = self.look.frames[..] else { return Ok(()) };
-        if self.look.is_torn || outermost.cop == self.main.1 {
+        let may_be_gone = self.look.is_torn && self.look.frames.len() < STAYS_BELOW;
+        if may_be_gone || outermost.cop == self.main.1 {
             return Ok(());
         }
         if let Some(code) = self.place_code(outermost.cop)? {

@@ -44,7 +44,8 @@ pub struct Look {
     /// Contexts that are there and were not when the height of the stack was read: a CV, and the
     /// statement that called it. Perl takes the CV out of those that have returned.
     pub above: Vec<(u64, u64)>,
-    /// Something moved while it was read, twice.
+    /// Something moved while it was read. Who looked again would see what lasts: subs with long
+    /// operators had a fifth more time than they take (docs/decisions/007).
     pub is_torn: bool,
     /// The interpreter is not where it was.
     pub is_lost: bool,
@@ -102,15 +103,10 @@ impl Walker {
     /// # Errors
     /// That the process cannot be read any more.
     pub fn look(&mut self, memory: &impl Memory, perl: &Perl, look: &mut Look) -> io::Result<()> {
-        for _ in 0..2 {
-            look.frames.clear();
-            look.left = 0;
-            look.above.clear();
-            look.is_torn = !self.try_look(memory, perl, look)?;
-            if !look.is_torn {
-                break;
-            }
-        }
+        look.frames.clear();
+        look.left = 0;
+        look.above.clear();
+        look.is_torn = !self.try_look(memory, perl, look)?;
         Ok(())
     }
 

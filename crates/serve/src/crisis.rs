@@ -157,7 +157,7 @@ pub fn set_wakers(kick: i32, alarm: i32) {
 
 extern "C" fn drain(_signal: i32) {
     DRAIN.store(true, Relaxed);
-    sys::kick(KICK.load(Relaxed));
+    wake();
 }
 
 extern "C" fn not_ours(_signal: i32) {}
@@ -226,6 +226,11 @@ fn note_sent(sent: Sent) {
     if let Some(slot) = unsafe { SLOT.load(Relaxed).as_ref() } {
         slot.running.set_sent(Some(sent));
     }
+}
+
+/// This worker's loop looks around. Async-signal-safe.
+pub fn wake() {
+    sys::kick(KICK.load(Relaxed));
 }
 
 /// Its line on the scoreboard has changed.

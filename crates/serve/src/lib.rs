@@ -15,6 +15,7 @@ pub mod error_page;
 pub mod files;
 mod generation;
 pub mod http;
+pub mod inspection;
 mod loading;
 pub mod log;
 mod lost;

@@ -6,7 +6,7 @@
 //! asks for it. A request shorter than a millisecond costs two atomic writes.
 //!
 //! The helper never touches Perl and has all signals blocked (a handler of perl's would find no interpreter
-//! in its thread).
+//! in its thread) but one of ours, by which it is asked to let others look inside.
 
 use std::{
     cell::UnsafeCell,
@@ -21,7 +21,7 @@ use crate::{
     config::LogLevel,
     crisis,
     engine::{Engine, Move, Setup, Turn},
-    lost,
+    inspection, lost,
     map::files::Disk,
     perl_tier::PerlTier,
     request::{Next, Request},
@@ -29,6 +29,9 @@ use crate::{
     site::Site,
     sys,
 };
+
+/// By it the helper is found from outside.
+pub const HELPER_NAME: &str = "drom-helper";
 
 const FREE: u32 = 0;
 const MAIN: u32 = 1;
@@ -116,6 +119,7 @@ pub fn run(setup: Setup, mut perl: Option<PerlTier>) -> i32 {
     crisis::install(slot, site, perl.as_ref().map(|p| p.interpreter.signal_functions()), on_crisis);
     CRISIS.store(std::ptr::from_ref(shared).cast_mut(), Ordering::Release);
     if let Some(perl) = &perl {
+        inspection::install(&perl.interpreter);
         child_init(perl, site);
     }
     start_helper(shared, site, slot);
@@ -180,6 +184,9 @@ fn serve(
                 site.log_error(LogLevel::Crit, None, "core", format!("the event loop failed: {e}"));
                 return;
             }
+        }
+        if let Some(perl) = &perl {
+            inspection::settle(&perl.interpreter);
         }
         // SAFETY: as above; `run_job` took the engine back.
         let engine = unsafe { &mut *shared.engine.get() };
@@ -319,7 +326,7 @@ fn start_helper(
         libc::sigfillset(&raw mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
         let builder =
-            std::thread::Builder::new().name("drom-helper".to_owned()).stack_size(256 * 1024);
+            std::thread::Builder::new().name(HELPER_NAME.to_owned()).stack_size(256 * 1024);
         if let Err(e) = builder.spawn(move || helper(shared, slot)) {
             let text = format!("a worker runs without its helper thread: {e}");
             site.log_error(LogLevel::Crit, None, "core", &text);
@@ -329,6 +336,7 @@ fn start_helper(
 }
 
 fn helper(shared: &'static Shared, slot: &'static crate::scoreboard::Slot) {
+    inspection::listen();
     note_memory(slot);
     let mut watch = Watch { state: sys::ThreadState::of(shared.main_tid), cpu_ns: 0, ran: false };
     let (mut last_run, mut begun_ns, mut idle) = (0, 0, 0);

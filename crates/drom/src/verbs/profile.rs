@@ -8,6 +8,7 @@ mod native;
 mod page;
 mod served;
 mod stored;
+mod switched;
 
 use std::{
     env, fs,
@@ -54,7 +55,7 @@ pub struct Args {
     #[arg(short, long, value_name = "PID")]
     pid: Option<i32>,
     /// A page of a Drom server on this machine: its workers, while it is asked for again and again
-    #[arg(long, value_name = "URL", conflicts_with_all = ["pid", "exact", "native", "live"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["pid", "native", "live"])]
     url: Option<String>,
     /// With --url: so many connections ask
     #[arg(short, long, default_value = "1", value_name = "N", value_parser = connections)]
@@ -65,8 +66,8 @@ pub struct Args {
     /// Looks a second, at random moments; up to 10000
     #[arg(long, default_value = "100", value_parser = rate, value_name = "HZ")]
     rate: f64,
-    /// Count every call and statement, in place of looking: a script runs about half as fast
-    #[arg(long, conflicts_with_all = ["pid", "duration", "rate", "clock"])]
+    /// Count every call and statement, in place of looking: of a script, or a server's workers
+    #[arg(long, conflicts_with_all = ["rate", "clock", "live"])]
     exact: bool,
     /// Functions of compiled code in place of Perl's: which of a server's has the CPU
     #[arg(long, requires = "pid", conflicts_with_all = ["script", "exact", "clock"])]
@@ -113,6 +114,7 @@ Examples:
   drom profile --follow-forks --pid 4711            a server and its workers
   drom profile --url http://localhost:8080/page -d 5s    what the workers of a server do for a page
   drom profile --exact script.pl                    every call and every statement is counted
+  drom profile --exact --pid 4711 -d 10s            in a worker of a Drom server, or in all of them
   drom profile --native --pid 4711 -d 10s           which of a server's own functions has the CPU
   drom profile --native -f --pid 4711 -d 10s        the same of all its workers together
   drom profile --format html -o profile.html script.pl
@@ -140,9 +142,11 @@ pub fn run(args: &Args) -> ExitCode {
     let done = args.form.usable().and_then(|()| match (&args.stored, args.pid) {
         (Some(stored), _) => stored.run(),
         (None, None) if args.url.is_some() => {
-            served::run(args, args.url.as_deref().unwrap_or_default())
+            let url = args.url.as_deref().unwrap_or_default();
+            if args.exact { switched::of_page(args, url) } else { served::run(args, url) }
         }
         (None, Some(pid)) if args.native => native::run(args, pid),
+        (None, Some(pid)) if args.exact => switched::of_process(args, pid),
         (None, Some(pid)) => attached(args, pid),
         (None, None) if args.exact => exact::run(args),
         (None, None) => started(args),

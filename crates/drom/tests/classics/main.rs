@@ -1,4 +1,5 @@
-//! `drom ab`, `drom httperf` and `drom http_load` from outside: one program for all of its tests, which wait side by side.
+//! `drom ab`, `drom httperf` and `drom http_load` from outside: one program for all of
+//! these tests, which wait side by side.
 
 mod ab;
 mod ab_tls;

@@ -1,4 +1,5 @@
-//! `drom load` and `drom check` from outside: one program for all of its tests, which wait side by side.
+//! `drom load` and `drom check` from outside: one program for all of
+//! these tests, which wait side by side.
 
 mod capacity;
 mod check;

@@ -1,5 +1,7 @@
-//! `drom memory` and `drom top` from outside: one program for all of its tests, which wait side by side.
+//! `drom memory` and `drom top` from outside: one program for all of
+//! these tests, which wait side by side.
 
+mod copies;
 mod heap;
 mod processes;
 #[path = "../support/mod.rs"]

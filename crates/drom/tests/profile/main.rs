@@ -10,4 +10,5 @@ mod served;
 mod stops;
 #[path = "../support/mod.rs"]
 mod support;
+mod switched;
 mod targets;

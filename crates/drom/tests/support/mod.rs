@@ -123,6 +123,11 @@ impl Server {
     }
 
     /// Every process that descends from the server.
+    /// One of its workers.
+    pub fn worker(&self) -> i32 {
+        self.descendants().into_iter().find(|pid| helper(*pid).is_some()).expect("a worker")
+    }
+
     pub fn descendants(&self) -> Vec<i32> {
         descendants(self.pid())
     }
@@ -172,6 +177,14 @@ fn put(dir: &Path, name: &str, text: &str) {
     let root = dir.to_str().unwrap();
     std::fs::write(&path, text.replace("{}", root)).unwrap();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+/// The thread of a worker that runs no Perl.
+pub fn helper(pid: i32) -> Option<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let tids = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok());
+    let name = |tid: i32| std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
+    tids.into_iter().find(|tid| name(*tid).is_ok_and(|name| name == "drom-helper\n"))
 }
 
 pub fn kill(pid: i32, signal: i32) {

@@ -4,6 +4,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Output, Stdio},
 };
@@ -47,7 +48,10 @@ pub fn target(program: &str, words: &[&str]) -> Target {
 /// A perl that has said its first line.
 pub fn perl(code: &str) -> (Target, BufReader<ChildStdout>) {
     let mut command = Command::new("perl");
-    let child = command.args(["-e", &format!("$| = 1; {code}")]).stdout(Stdio::piped()).spawn();
+    command.args(["-e", &format!("$| = 1; {code}")]).stdout(Stdio::piped());
+    // Where these tests run without a shell nobody would continue their group, and the kernel does
+    // not let a terminal's signals stop such a one (SIGTSTP).
+    let child = command.process_group(0).spawn();
     let mut target = Target(child.expect("perl is there"));
     let mut said = BufReader::new(target.0.stdout.take().expect("a pipe"));
     said.read_line(&mut String::new()).expect("its first line");

@@ -2,6 +2,7 @@
 //! its own, since an interpreter is per process. Central noun: [`Case`]. Not a test of the server.
 
 mod cases;
+mod counting;
 mod fake;
 mod leftovers;
 mod perl;
@@ -23,7 +24,8 @@ fn main() {
         return;
     }
     let filter = std::env::args().nth(1).filter(|a| !a.starts_with('-')).unwrap_or_default();
-    let cases: Vec<_> = cases::all().into_iter().chain(leftovers::all()).collect();
+    let cases: Vec<_> =
+        cases::all().into_iter().chain(leftovers::all()).chain(counting::all()).collect();
     let chosen: Vec<_> = cases.iter().filter(|c| c.name.contains(&filter)).collect();
     let failed = chosen.iter().filter(|case| !passes(case)).count();
     println!("api: {} cases, {failed} failed", chosen.len());

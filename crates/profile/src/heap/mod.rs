@@ -74,6 +74,13 @@ impl Heap {
         Ok(Self::analyse(snapshot, perl, interpreter, size))
     }
 
+    /// It is that of another process, which stood still for no longer than that was made.
+    #[must_use]
+    pub fn of_copy(mut self, pause: Duration) -> Self {
+        self.snapshot.pause = Some(pause);
+        self
+    }
+
     /// How long the process stood still.
     #[must_use]
     pub fn pause(&self) -> Option<Duration> {

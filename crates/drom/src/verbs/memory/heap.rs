@@ -9,6 +9,7 @@ use std::{
 
 use drom_observe::{Footprint, Stat, clock};
 use drom_profile::heap::{Books, Grown, Heap, Inventory, Line, Ops, Value, grown};
+use drom_serve::inspection::ask::Copy;
 
 use super::{
     Args, heap_json, heap_text,
@@ -84,6 +85,12 @@ fn program(pid: i32) -> PathBuf {
 fn look(pid: i32) -> Result<Heap, String> {
     // Of who has no memory at all it is known why.
     Footprint::of(pid).map_err(|error| error.to_string())?;
+    // A worker of a Drom server makes a copy of itself, sooner than it could be read.
+    if let Ok(copy) = Copy::of(pid)
+        && let Ok(heap) = Heap::of(copy.pid)
+    {
+        return Ok(heap.of_copy(copy.pause));
+    }
     Heap::of(pid).map_err(|error| error.to_string())
 }
 

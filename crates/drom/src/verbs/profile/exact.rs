@@ -15,6 +15,10 @@ use super::{Args, Failure, passed_on, spawn, tell, wait};
 use crate::exit::Exit;
 
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if args.duration.is_some() {
+        let message = "a script is counted to its end: -d is for --pid and --url".to_owned();
+        return Err(Failure { message, exit: Exit::Usage });
+    }
     let failed = |message: String| Failure { message, exit: Exit::Failed };
     // What the module has loaded it removes itself; the rest goes away with this.
     let scratch = tempfile::Builder::new()

@@ -20,7 +20,7 @@ use drom_serve::scoreboard::view::Window;
 use super::{Args, Failure, Watch, seen, tell, watch, watch_interrupts};
 use crate::{exit::Exit, say};
 
-const DURATION: Duration = Duration::from_secs(10);
+pub const DURATION: Duration = Duration::from_secs(10);
 
 pub fn run(args: &Args, url: &str) -> Result<ExitCode, Failure> {
     let failed = |message: String| Failure { message, exit: Exit::Failed };
@@ -42,7 +42,7 @@ pub fn run(args: &Args, url: &str) -> Result<ExitCode, Failure> {
 }
 
 /// Its master, and what tells of its workers.
-fn server(target: &Target) -> Result<(i32, Window), String> {
+pub fn server(target: &Target) -> Result<(i32, Window), String> {
     let Address::Tcp(address) = &target.address else {
         return Err("a server is found by its port: a Unix socket has none".to_owned());
     };
@@ -69,7 +69,7 @@ fn at_work(window: &Window, master: i32) -> Vec<i32> {
     workers.filter(|worker| worker.running.is_some()).map(|worker| worker.pid).collect()
 }
 
-fn ask(
+pub fn ask(
     target: Target,
     connections: u32,
     length: Duration,
@@ -81,7 +81,7 @@ fn ask(
     })
 }
 
-fn told(outcome: Outcome) -> String {
+pub fn told(outcome: Outcome) -> String {
     let Outcome { ok, failed, .. } = outcome;
     format!("{} answered, {failed} failed", number_of(ok as usize, "request"))
 }

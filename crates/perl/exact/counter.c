@@ -1,4 +1,4 @@
-/* exact.c - counts the calls and statements of the perl that loads it: Devel::Drom's library.
+/* counter.c - counts the calls and statements of a perl.
  *
  * The counter hooks the operators that call subs, leave them and begin statements. A tree has a
  * node for each way in which a sub was reached, with its calls and its own time; a table has each
@@ -9,20 +9,18 @@
  * operator (sort, tie, DESTROY, BEGIN, callbacks of XS) are entered at their first statement, and
  * those that die, `goto` or `last` have left are left at the next event.
  *
- * Ownership: nodes, statements and names are the counter's, from malloc, and live until the process
- * ends. Nothing of perl's is kept but addresses that are compared and never followed. Where memory
+ * Ownership: nodes, statements and names are the counter's, from malloc, and live until it counts
+ * anew. Nothing of perl's is kept but addresses that are compared and never followed. Where memory
  * is refused counting ends, the program goes on, and the file says so.
  */
 #define PERL_NO_GET_CONTEXT
 #include "EXTERN.h"
 #include "perl.h"
-#include "XSUB.h"
-#include <pthread.h>
+#include "counter.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <x86intrin.h>
@@ -61,17 +59,21 @@ typedef struct statement {
 } statement;
 
 static struct {
-    PerlInterpreter *perl; /* the one that is counted; NULL: nothing is */
+    PerlInterpreter *perl; /* the one that is counted; NULL: nothing is, or no more */
+    PerlInterpreter *owner;
     node root, *current, *newest;
     uint32_t nodes;
     frame *frames;
     size_t depth, frames_max;
     statement **places, *running, *newest_statement, outside;
     size_t places_used, places_mask;
-    uint64_t last, last_statement; /* when nodes and statements were charged */
+    uint64_t last, last_statement; /* from when on nodes and statements are to be charged */
+    uint64_t reading;              /* what it takes to look at the clock */
     uint64_t began_ticks, began_ns;
-    int has_no_memory, is_cut, uses_tsc;
-    char *file, *program;
+    uint64_t paused_ticks, paused_ns;
+    uint64_t ended_ticks, ended_ns;
+    int has_no_memory, is_cut, uses_tsc, is_silent;
+    char *program;
 } counter;
 
 static Perl_ppaddr_t usual[MAXO];
@@ -189,9 +191,10 @@ static node *child(pTHX_ node *at, CV *cv)
 
 /* The stack of subs */
 
-static void charge(uint64_t now)
+static inline void charge(uint64_t now)
 {
-    counter.current->ticks += now - counter.last;
+    if (now > counter.last)
+        counter.current->ticks += now - counter.last;
     counter.last = now;
 }
 
@@ -213,7 +216,7 @@ static void enter(pTHX_ CV *cv, I32 cxix, uint64_t now)
     entered = child(aTHX_ counter.current, cv);
     if (!entered)
         return;
-    entered->calls += entered != counter.current || !counter.is_cut;
+    entered->calls += !counter.is_silent && (entered != counter.current || !counter.is_cut);
     counter.frames[counter.depth++] =
         (frame){cv, PL_curstackinfo, counter.current, cxix, CvISXSUB(cv)};
     counter.current = entered;
@@ -332,11 +335,36 @@ static statement *find(const COP *cop)
     return counter.places[at] = found;
 }
 
+static inline void charge_statement(uint64_t now)
+{
+    if (now > counter.last_statement)
+        counter.running->ticks += now - counter.last_statement;
+    counter.last_statement = now;
+}
+
 static inline void run_statement(const COP *cop, uint64_t now)
 {
-    counter.running->ticks += now - counter.last_statement;
-    counter.last_statement = now;
+    charge_statement(now);
     counter.running = find(cop);
+}
+
+/* Time begins anew: what a hook does between looking at the clock and this is nobody's, and neither
+ * is looking at it, of which one half is before each look and one behind it. */
+static inline void charged(void)
+{
+    counter.last = counter.last_statement = ticks() + counter.reading;
+}
+
+static uint64_t cost_of_reading(void)
+{
+    uint64_t least = UINT64_MAX;
+    int turn;
+    for (turn = 0; turn < 100; turn++) {
+        const uint64_t before = ticks(), took = ticks() - before;
+        if (took < least)
+            least = took;
+    }
+    return least;
 }
 
 /* Operators */
@@ -346,8 +374,10 @@ static OP *count_statement(pTHX)
     if (counter.perl == aTHX) {
         const uint64_t now = ticks();
         catch_up(aTHX_ now);
+        charge(now);
         run_statement((const COP *)PL_op, now);
         counter.running->runs++;
+        charged();
     }
     return usual[PL_op->op_type](aTHX);
 }
@@ -379,11 +409,15 @@ static OP *count_call(pTHX)
         catch_up(aTHX_ now);
         depth = counter.depth;
         enter(aTHX_ (CV *)xsub, cxstack_ix, now);
+        charge_statement(now);
+        charged();
         next = usual[OP_ENTERSUB](aTHX);
         if (counter.perl == aTHX) {
             const uint64_t after = ticks();
             while (counter.depth > depth)
                 leave(after);
+            charge_statement(after);
+            charged();
         }
         return next;
     }
@@ -394,6 +428,9 @@ static OP *count_call(pTHX)
         while (si == PL_curstackinfo && is_above(si, before))
             leave(now);
         catch_up(aTHX_ now);
+        charge(now);
+        charge_statement(now);
+        charged();
     }
     return next;
 }
@@ -406,8 +443,10 @@ static OP *count_return(pTHX)
         const uint64_t now = ticks();
         while (counter.depth && is_over(aTHX_ &counter.frames[counter.depth - 1]))
             leave(now);
+        charge(now);
         if (PL_curcop && PL_curcop != &PL_compiling)
             run_statement(PL_curcop, now);
+        charged();
     }
     return next;
 }
@@ -421,15 +460,16 @@ static void put_name(FILE *out, const char *name)
     fputc('\n', out);
 }
 
-static void put_header(FILE *out, uint64_t now, uint64_t now_ns)
+static void put_header(FILE *out)
 {
-    const uint64_t passed = now - counter.began_ticks, passed_ns = now_ns - counter.began_ns;
+    const uint64_t passed = counter.ended_ticks - counter.began_ticks;
+    const uint64_t passed_ns = counter.ended_ns - counter.began_ns;
     fprintf(out, "drom-counts 1\n");
     fprintf(out, "ticks %" UVuf " %" UVuf "\n", (UV)passed, (UV)passed_ns);
     if (counter.has_no_memory || counter.is_cut)
         fprintf(out, "cut\n");
     fprintf(out, "program ");
-    put_name(out, counter.program);
+    put_name(out, counter.program ? counter.program : "");
 }
 
 static void put_all(FILE *out)
@@ -454,88 +494,210 @@ static void put_all(FILE *out)
     fprintf(out, "end\n");
 }
 
-static void write_file(pTHX_ void *unused)
+void counter_write(FILE *out)
 {
-    const uint64_t now = ticks(), now_ns = monotonic_ns();
-    FILE *out;
-    PERL_UNUSED_ARG(unused);
-    if (!counter.file || (counter.perl != aTHX && !counter.has_no_memory))
-        return;
-    if (counter.perl) {
-        charge(now);
-        counter.running->ticks += now - counter.last_statement;
-        counter.perl = NULL;
-    }
-    out = fopen(counter.file, "w");
-    if (!out) {
-        fprintf(stderr, "Devel::Drom: %s cannot be written: %s\n", counter.file, strerror(errno));
-        return;
-    }
-    put_header(out, now, now_ns);
+    put_header(out);
     put_all(out);
-    if (fclose(out) != 0)
-        fprintf(stderr, "Devel::Drom: %s is not whole: %s\n", counter.file, strerror(errno));
 }
 
-/* A new process counts for itself, from its beginning, into a file with its number. */
-static void forked(void)
+/* Turning it on and off */
+
+static struct {
+    int op;
+    Perl_ppaddr_t counting;
+    int is_in;
+} hooks[] = {
+    { OP_ENTERSUB, count_call, 0 },       { OP_LEAVESUB, count_return, 0 },
+    { OP_LEAVESUBLV, count_return, 0 },   { OP_RETURN, count_return, 0 },
+    { OP_NEXTSTATE, count_statement, 0 }, { OP_DBSTATE, count_statement, 0 },
+};
+
+static void hook(void)
+{
+    size_t at;
+    for (at = 0; at < C_ARRAY_LENGTH(hooks); at++)
+        if (!hooks[at].is_in) {
+            usual[hooks[at].op] = PL_ppaddr[hooks[at].op];
+            PL_ppaddr[hooks[at].op] = hooks[at].counting;
+            hooks[at].is_in = 1;
+        }
+}
+
+/* Who has hooked the same operator since calls the counter for ever, which does not count then. */
+static void unhook(void)
+{
+    size_t at;
+    for (at = 0; at < C_ARRAY_LENGTH(hooks); at++)
+        if (hooks[at].is_in && PL_ppaddr[hooks[at].op] == hooks[at].counting) {
+            PL_ppaddr[hooks[at].op] = usual[hooks[at].op];
+            hooks[at].is_in = 0;
+        }
+}
+
+static void hook_op(OP *op, int is_on)
+{
+    size_t at;
+    for (at = 0; at < C_ARRAY_LENGTH(hooks); at++)
+        if (hooks[at].op == op->op_type) {
+            if (op->op_ppaddr == (is_on ? usual[op->op_type] : hooks[at].counting))
+                op->op_ppaddr = is_on ? hooks[at].counting : usual[op->op_type];
+            return;
+        }
+}
+
+/* Code in a replacement and in a pattern hangs beside the tree (op.c's op_lvalue and pmruntime). */
+static void hook_beside(OP *op, int is_on)
+{
+    if (op->op_type == OP_SUBST && cPMOPx(op)->op_pmreplrootu.op_pmreplroot)
+        counter_hook_tree(cPMOPx(op)->op_pmreplrootu.op_pmreplroot, is_on);
+    if ((op->op_type == OP_MATCH || op->op_type == OP_QR || op->op_type == OP_SUBST)
+        && cPMOPx(op)->op_code_list)
+        counter_hook_tree(cPMOPx(op)->op_code_list, is_on);
+}
+
+void counter_hook_tree(OP *root, int is_on)
+{
+    OP *op = root;
+    while (op) {
+        hook_op(op, is_on);
+        hook_beside(op, is_on);
+        if ((op->op_flags & OPf_KIDS) && cUNOPx(op)->op_first) {
+            op = cUNOPx(op)->op_first;
+            continue;
+        }
+        while (op != root && !OpHAS_SIBLING(op))
+            op = op->op_sibparent;
+        op = op == root ? NULL : OpSIBLING(op);
+    }
+}
+
+static void begin_time(void)
+{
+    counter.began_ns = monotonic_ns();
+    counter.last = counter.last_statement = counter.began_ticks = ticks();
+    counter.paused_ticks = counter.paused_ns = 0;
+}
+
+int counter_begin(pTHX_ const char *program)
+{
+    counter_forget();
+    counter.has_no_memory = 0;
+    counter.root.kind = 'm';
+    counter.current = &counter.root;
+    counter.running = &counter.outside;
+    counter.uses_tsc = has_steady_tsc();
+    counter.reading = cost_of_reading();
+    counter.program = copy(program);
+    if (!counter.program)
+        return 0;
+    counter.perl = counter.owner = aTHX;
+    hook();
+    begin_time();
+    return 1;
+}
+
+void counter_enter_all(pTHX)
+{
+    PERL_SI *own = PL_curstackinfo, *si = own;
+    while (si->si_prev)
+        si = si->si_prev;
+    counter.is_silent = 1;
+    for (; si && counter.perl; si = si == own ? NULL : si->si_next) {
+        PL_curstackinfo = si;
+        enter_unseen(aTHX_ 0, counter.last);
+    }
+    PL_curstackinfo = own;
+    counter.is_silent = 0;
+}
+
+void counter_end(pTHX)
+{
+    if (counter.owner != aTHX || counter.ended_ns)
+        return;
+    unhook();
+    counter_go_on(aTHX);
+    counter.ended_ticks = ticks();
+    counter.ended_ns = monotonic_ns();
+    if (!counter.perl)
+        return;
+    charge(counter.ended_ticks);
+    charge_statement(counter.ended_ticks);
+    counter.perl = NULL;
+}
+
+int counter_is_of(pTHX) { return counter.owner == aTHX; }
+
+void counter_stop(void) { counter.perl = NULL; }
+
+void counter_pause(pTHX)
+{
+    const uint64_t now = ticks();
+    if (counter.perl != aTHX || counter.paused_ticks)
+        return;
+    catch_up(aTHX_ now);
+    charge(now);
+    charge_statement(now);
+    counter.running = &counter.outside;
+    counter.paused_ticks = now;
+    counter.paused_ns = monotonic_ns();
+}
+
+void counter_go_on(pTHX)
+{
+    if (counter.perl != aTHX || !counter.paused_ticks)
+        return;
+    counter.began_ns += monotonic_ns() - counter.paused_ns;
+    counter.last = counter.last_statement = ticks();
+    counter.began_ticks += counter.last - counter.paused_ticks;
+    counter.paused_ticks = counter.paused_ns = 0;
+}
+
+static void free_node(node *gone)
+{
+    free(gone->name);
+    free(gone->file);
+    free(gone);
+}
+
+void counter_forget(void)
+{
+    counter.perl = counter.owner = NULL;
+    counter.ended_ns = 0;
+    for (node *at = counter.newest, *older; at; at = older) {
+        older = at->older;
+        free_node(at);
+    }
+    for (statement *at = counter.newest_statement, *older; at; at = older) {
+        older = at->older;
+        free(at->file);
+        free(at);
+    }
+    free(counter.frames);
+    free(counter.places);
+    free(counter.program);
+    memset(&counter.root, 0, sizeof counter.root);
+    memset(&counter.outside, 0, sizeof counter.outside);
+    counter.newest = NULL;
+    counter.newest_statement = NULL;
+    counter.frames = NULL;
+    counter.places = NULL;
+    counter.program = NULL;
+    counter.nodes = 0;
+    counter.depth = counter.frames_max = 0;
+    counter.places_used = counter.places_mask = 0;
+    counter.is_cut = 0;
+}
+
+void counter_begin_anew(void)
 {
     node *at;
     statement *place;
-    char *file;
-    if (!counter.perl)
-        return;
     for (at = counter.newest; at; at = at->older)
         at->calls = at->ticks = 0;
     for (place = counter.newest_statement; place; place = place->older)
         place->runs = place->ticks = 0;
     counter.root.ticks = 0;
-    counter.last = counter.last_statement = counter.began_ticks = ticks();
-    counter.began_ns = monotonic_ns();
-    file = memory(strlen(counter.file) + 24);
-    if (file)
-        sprintf(file, "%s.%ld", counter.file, (long)getpid());
-    counter.file = file;
+    begin_time();
 }
 
-static void hook(int op, Perl_ppaddr_t with)
-{
-    usual[op] = PL_ppaddr[op];
-    PL_ppaddr[op] = with;
-}
-
-/* Devel::Drom::count(FILE, PROGRAM [, MEMORY]): what is compiled from now on counts. */
-static XSPROTO(start_counting)
-{
-    dXSARGS;
-    if (items < 2 || counter.file)
-        croak("Devel::Drom counts once in a process");
-    calls_until_refused = items > 2 ? (long)SvIV(ST(2)) : -1;
-    counter.root.kind = 'm';
-    counter.current = &counter.root;
-    counter.running = &counter.outside;
-    counter.uses_tsc = has_steady_tsc();
-    counter.perl = aTHX;
-    counter.program = savepv(SvPV_nolen(ST(1)));
-    counter.file = savepv(SvPV_nolen(ST(0)));
-    hook(OP_ENTERSUB, count_call);
-    hook(OP_LEAVESUB, count_return);
-    hook(OP_LEAVESUBLV, count_return);
-    hook(OP_RETURN, count_return);
-    hook(OP_NEXTSTATE, count_statement);
-    hook(OP_DBSTATE, count_statement);
-    pthread_atfork(NULL, NULL, forked);
-    call_atexit(write_file, NULL);
-    counter.began_ns = monotonic_ns();
-    counter.last = counter.last_statement = counter.began_ticks = ticks();
-    XSRETURN_EMPTY;
-}
-
-__attribute__((visibility("default"))) XSPROTO(boot_Devel__Drom);
-XSPROTO(boot_Devel__Drom)
-{
-    dXSARGS;
-    PERL_UNUSED_VAR(items);
-    newXS("Devel::Drom::count", start_counting, __FILE__);
-    XSRETURN_YES;
-}
+void counter_refuse(long calls) { calls_until_refused = calls; }
