@@ -1,6 +1,6 @@
 //! The file of counts that Devel::Drom writes (`crates/perl/exact/counter.c`), as a profile: each
-//! way in which a sub was reached, its calls, and its own time in nanoseconds; lines with their runs.
-//! Pure.
+//! way in which a sub was reached, its calls, and its own time in nanoseconds; lines with their
+//! runs. Pure.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
-//! `drom compare` and `drom report` from outside, and what all verbs have in common: one program for
-//! all of these tests, which wait side by side.
+//! `drom compare` and `drom report` from outside, and what all verbs have in common: one program
+//! for all of these tests, which wait side by side.
 
 #[path = "../support/answering.rs"]
 mod answering;

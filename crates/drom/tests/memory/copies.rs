@@ -17,8 +17,13 @@ const SCRIPT: &str = r#"
     our @rows = map { "row $_ " x 100 } 1 .. 20_000 unless @rows;
     print "Content-Type: text/plain\n\n";
     my ($began, $waited) = (time, '');
-    for (1 .. 15) { my $from = time; select undef, undef, undef, 0.1; $short++ if time < $from + 0.1;
-                    my $got = wait; $waited .= "child $got " if $got > 0 }
+    for (1 .. 15) {
+        my $from = time;
+        select undef, undef, undef, 0.1;
+        $short++ if time < $from + 0.1;
+        my $got = wait;
+        $waited .= "child $got " if $got > 0;
+    }
     print $short ? "woken" : "slept", " $waited\n";
 "#;
 

@@ -1,6 +1,6 @@
 //! A copy of a worker: a process that has the worker's memory as it was at one moment, and does
-//! nothing. Its name, [`NAME`] and a number, says how many nanoseconds it took to make it: no thread
-//! of the worker has stood still for longer.
+//! nothing. Its name, [`NAME`] and a number, says how many nanoseconds it took to make it: no
+//! thread of the worker has stood still for longer.
 //!
 //! It is no child that a script's `wait` would see (`__WCLONE`), holds no descriptor of the worker,
 //! and ends with who has asked for it, or with the worker. All of this runs in a signal handler.
@@ -23,8 +23,9 @@ pub fn begin(reader: i32) {
     end();
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let kind = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-    // SAFETY: a page of nobody's, which both processes have until they let go of it; the clone is a
-    // fork of this thread without the library's handlers, and the new process calls the kernel only.
+    // SAFETY: a page of nobody's, which both processes have until they let go of it; the clone is
+    // a fork of this thread without the library's handlers, and the new process calls the kernel
+    // only.
     unsafe {
         let page = libc::mmap(ptr::null_mut(), PAGE, access, kind, -1, 0);
         if page == libc::MAP_FAILED {
