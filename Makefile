@@ -17,11 +17,12 @@ PERL_ARCH = $(DESTDIR)$(if $(filter /usr/local,$(PREFIX)),$(SITE_ARCH),$(PREFIX)
 SITE_LIB = $(shell perl -MConfig -e 'print $$Config{sitelib}')
 PERL_LIB = $(DESTDIR)$(if $(filter /usr/local,$(PREFIX)),$(SITE_LIB),$(PREFIX)/share/perl5)
 
-.PHONY: help demo test build bench bench-peers bench-verdicts accuracy fuzz ratchet install clean
+.PHONY: help demo test test-perls build bench bench-peers bench-verdicts accuracy fuzz ratchet install clean
 
 help:
 	@echo 'make demo         race the execution models of a Perl script; ends with a report'
 	@echo 'make test         every test'
+	@echo 'make test-perls   stacks and heaps of the perls of other Debian releases, in a chroot each (by root)'
 	@echo 'make build        target/release/drom'
 	@echo 'make bench-peers  install httpd with mod_perl, nginx, wrk, h2load, ab, hey, oha and Perl profilers, starting none'
 	@echo 'make bench        measure against them; writes bench/RESULTS.md (BENCH="--quick --only load")'
@@ -47,6 +48,17 @@ test:
 	@scripts/rust.sh
 	@scripts/packages.sh 'the tests' $(PERL_PACKAGES) $(SCRIPT_PACKAGES)
 	scripts/test.sh
+
+# By root, with Debian's packages: `make test` has pictures of these perls' memory in their place.
+# Heaps are known from 5.34 on, which bullseye's is not.
+test-perls:
+	@scripts/rust.sh
+	scripts/perls.sh $(TARGET)/perls
+	for root in $(abspath $(TARGET))/perls/*; do \
+		export DROM_TEST_ROOT=$$root; cargo test -p drom-profile --test scenes stacks || exit 1; \
+		[ $${root##*/} = bullseye ] && continue; \
+		cargo test -p drom-profile --test heap || exit 1; \
+		cargo test -p drom-profile --lib headers || exit 1; done
 
 bench-peers:
 	@scripts/packages.sh 'the comparison with other servers' $(PEER_PACKAGES)

@@ -23,6 +23,9 @@ pub struct Layout {
     /// Else the extra part of a hash stands behind its array.
     pub hash_aux_in_body: bool,
     pub hash_aux_bytes: usize,
+    /// Where the name of a variable says how long it is; its flags are behind that.
+    pub padname_len: usize,
+    pub regexp_bytes: usize,
     pub has_threads: bool,
     /// Operators stand in slots of 8 bytes before each, in slabs with a header of
     /// [`SLAB_HEADER`] bytes.
@@ -36,6 +39,7 @@ impl Layout {
         if perl.revision != 5 {
             return None;
         }
+        let has_classes = perl.version >= 37;
         let base = Self {
             interpreter_curcop: 0xd0,
             interpreter_curstackinfo: 0xe0,
@@ -44,7 +48,9 @@ impl Layout {
             context_sub_cv: 0x48,
             context_eval_namesv: 0x40,
             hash_aux_in_body: true,
-            hash_aux_bytes: if perl.version >= 37 { 112 } else { 56 },
+            hash_aux_bytes: if has_classes { 112 } else { 56 },
+            padname_len: if has_classes { 0x30 } else { 0x28 },
+            regexp_bytes: if has_classes { 224 } else { 192 },
             has_threads: perl.has_threads,
             has_slot_offsets: true,
         };

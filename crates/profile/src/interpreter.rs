@@ -11,8 +11,8 @@ use crate::{
     walk::{self, Look, Walker},
 };
 
-pub struct Interpreter {
-    memory: Remote,
+pub struct Interpreter<M = Remote> {
+    memory: M,
     pub perl: Perl,
     walker: Walker,
     names: Names,
@@ -32,8 +32,8 @@ const STAYS_BELOW: usize = 8;
 /// There is nothing where the interpreter was: the process runs another program.
 pub struct Lost;
 
-impl Interpreter {
-    pub fn new(memory: Remote, perl: Perl) -> Self {
+impl<M: Memory + Clone> Interpreter<M> {
+    pub fn new(memory: M, perl: Perl) -> Self {
         Self {
             memory,
             perl,
@@ -51,7 +51,7 @@ impl Interpreter {
     /// What is seen from now on is seen in this perl; what was seen is kept.
     pub fn begin_anew(&mut self, perl: Perl) {
         let profile = std::mem::take(&mut self.profile);
-        *self = Self { profile, ..Self::new(self.memory, perl) };
+        *self = Self { profile, ..Self::new(self.memory.clone(), perl) };
     }
 
     /// The same for another interpreter of this perl.

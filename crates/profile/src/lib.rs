@@ -3,6 +3,8 @@
 //! says what it does, a [`Watch`] when to look, a [`Profile`] what that adds up to.
 
 mod abi;
+#[doc(hidden)]
+pub mod album;
 mod callgrind;
 mod calls;
 mod counts;

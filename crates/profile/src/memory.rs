@@ -45,6 +45,12 @@ pub trait Memory {
     }
 }
 
+impl<M: Memory> Memory for &M {
+    fn read(&self, parts: &mut [Part<'_>]) -> io::Result<()> {
+        (*self).read(parts)
+    }
+}
+
 /// Linux's limit of parts in one call.
 const PARTS_MAX: usize = 1_024;
 

@@ -50,10 +50,14 @@ impl Perl {
     /// # Errors
     /// That it is none, has no perl, or one that is not known.
     pub fn attach(pid: i32) -> Result<Self, Error> {
-        let memory = Remote { pid };
-        let symbols = Symbols::of(pid)?;
+        Self::of(&Remote { pid }, &Symbols::of(pid)?, pid)
+    }
+
+    /// # Errors
+    /// As above.
+    pub fn of(memory: &impl Memory, symbols: &Symbols, pid: i32) -> Result<Self, Error> {
         let denied = |source: io::Error| gone(pid, source);
-        let fingerprint = fingerprint(&memory, &symbols).map_err(denied)?;
+        let fingerprint = fingerprint(memory, symbols).map_err(denied)?;
         // The program is being loaded.
         if fingerprint.revision == 0 {
             return Err(Error::NoInterpreter { pid });
@@ -65,11 +69,11 @@ impl Perl {
             version,
             seen: format!("{fingerprint:?} in {}", symbols.file.display()),
         })?;
-        let place = place(&memory, &symbols).map_err(denied)?;
+        let place = place(memory, symbols).map_err(denied)?;
         let place = place.ok_or(Error::NoInterpreter { pid })?;
-        let ops = Arc::new(ops(&memory, &symbols).map_err(denied)?);
-        let thread_key = thread_key(&memory, &symbols).map_err(denied)?;
-        let interpreter_bytes = interpreter_bytes(&memory, &symbols).map_err(denied)?;
+        let ops = Arc::new(ops(memory, symbols).map_err(denied)?);
+        let thread_key = thread_key(memory, symbols).map_err(denied)?;
+        let interpreter_bytes = interpreter_bytes(memory, symbols).map_err(denied)?;
         let code = symbols.code.clone();
         let is_embedded = !symbols.is_program_perl;
         Ok(Self { layout, place, ops, thread_key, interpreter_bytes, code, is_embedded })

@@ -10,6 +10,7 @@ use std::{
 
 use drom_observe::smaps::{Mapping, mappings};
 use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags};
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
@@ -30,14 +31,14 @@ const WANTED: [&str; 11] = [
 ];
 
 /// Of the file that holds perl: addresses in the process and sizes of what was asked for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Symbols {
     pub file: PathBuf,
     /// Where its functions are, and all else of it that can be run.
     pub code: Range<u64>,
     /// By its name.
     pub is_program_perl: bool,
-    found: HashMap<&'static str, (u64, u64)>,
+    found: HashMap<String, (u64, u64)>,
 }
 
 /// A line of `/proc/PID/maps` that stands for the beginning of a file.
@@ -117,11 +118,7 @@ fn begin(mapping: Mapping) -> Option<Mapped> {
     is_begin.then(|| Mapped { start, range: format!("{start:x}-{end:x}"), file })
 }
 
-fn symbols(
-    bytes: &[u8],
-    start: u64,
-    file: &Path,
-) -> Result<HashMap<&'static str, (u64, u64)>, Error> {
+fn symbols(bytes: &[u8], start: u64, file: &Path) -> Result<HashMap<String, (u64, u64)>, Error> {
     let wrong =
         |error: object::Error| Error::Program { file: file.to_owned(), reason: error.to_string() };
     let elf = object::File::parse(bytes).map_err(wrong)?;
@@ -129,7 +126,7 @@ fn symbols(
     let symbols = elf.dynamic_symbols().filter(ObjectSymbol::is_definition);
     let wanted = symbols.filter_map(|symbol| {
         let name = WANTED.into_iter().find(|name| symbol.name() == Ok(name))?;
-        Some((name, (symbol.address().wrapping_add(moved), symbol.size())))
+        Some((name.to_owned(), (symbol.address().wrapping_add(moved), symbol.size())))
     });
     Ok(wanted.collect())
 }

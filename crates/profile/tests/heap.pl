@@ -1,11 +1,11 @@
-# What the tests of heaps look at. Says "ready" and waits for the end of its input.
+# For tests of heaps: says "ready", waits. Lengths are reckoned: of constants 5.42 makes one string.
 use strict;
 use warnings;
 
 package Shop;
 our %cache = map { ( "item$_" => { name => "name $_", tags => [ 'a' .. 'e' ] } ) } 1 .. 500;
-our @rows  = map { "x" x 1_000 } 1 .. 300;
-my $private = { list => [ map { "y" x 2_000 } 1 .. 100 ] };
+our @rows  = map { "x" x ( 1_000 + 0 * $_ ) } 1 .. 300;
+my $private = { list => [ map { "y" x ( 2_000 + @ARGV ) } 1 .. 100 ] };
 
 sub add {
     my ( $self, $item ) = @_;
@@ -29,7 +29,7 @@ for ( 1 .. 10 ) {
 my $again;
 $again = sub { my $left = shift; return $left ? $again->( $left - 1 ) : 0 };
 $again->(3);
-our $big     = 'z' x 3_000_000;
+our $big = 'z'; $big x= 3_000_000;
 our $counter = Shop::counter(1);
 our $secret  = { 'joe@example.org' => [ 1 .. 2_000 ] };
 
@@ -41,6 +41,6 @@ for my $number ( 1 .. 20 ) {
 $| = 1;
 print "ready\n";
 while ( my $line = <STDIN> ) {
-    push @rows, map { 'w' x 1_000 } 1 .. 200 if $line eq "grow\n";
+    push @rows, map { 'w' x ( 1_000 + 0 * $_ ) } 1 .. 200 if $line eq "grow\n";
     print "done\n";
 }

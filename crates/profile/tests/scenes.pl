@@ -86,5 +86,6 @@ my %scene = (
 );
 
 sub play { $scene{$wanted}->() }
+print "$^V\n" and exit if $wanted eq 'version';
 print join( ' ', sort keys %scene ), "\n" and exit if !$wanted;
 play();

@@ -1,71 +1,17 @@
 //! Stacks of a living perl against what `caller` says inside it, scene by scene.
 
+#[path = "support/play.rs"]
+mod play;
+
 use std::{
     io::{BufRead, BufReader},
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{Command, Stdio},
 };
 
-use drom_profile::{
-    Clock, Sampler,
-    profile::{Frame, Kind},
-};
+use drom_profile::{Clock, Sampler, profile::Kind};
+use play::{Play, expected, perl, seen};
 
-const SCENES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenes.pl");
 const SAMPLES: usize = 200;
-
-/// A perl that is ended with the test.
-struct Play(Child);
-
-impl Drop for Play {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn perl(words: &[&str]) -> (Play, BufReader<ChildStdout>) {
-    let mut command = Command::new("perl");
-    command.arg(SCENES).args(words).stdout(Stdio::piped());
-    let mut child = command.spawn().expect("perl is there");
-    let said = BufReader::new(child.stdout.take().expect("a pipe"));
-    (Play(child), said)
-}
-
-/// What `caller` says, as ours: subs, outermost first, with the line that each is at; the innermost
-/// one is at any line.
-fn expected(said: &mut impl BufRead) -> Vec<String> {
-    let lines = said.lines().map(|line| line.expect("text")).take_while(|line| line != ".");
-    let called: Vec<(String, String)> = lines
-        .map(|line| {
-            let (sub, line) = line.split_once(" called at ").expect("a call");
-            (sub.to_owned(), line.to_owned())
-        })
-        .collect();
-    let outer = called.iter().map(|(_, line)| line.clone());
-    let mut names = called.iter().map(|(sub, _)| sub.as_str()).skip(1).collect::<Vec<_>>();
-    names.push("main");
-    let mut stack: Vec<String> =
-        names.iter().zip(outer).map(|(name, line)| format!("{name}:{line}")).collect();
-    stack.reverse();
-    stack.push(called[0].0.clone());
-    stack
-}
-
-fn seen(stack: &[&Frame]) -> Vec<String> {
-    let is_frame = |frame: &&&Frame| !matches!(frame.kind, Kind::Op | Kind::Boundary | Kind::Xs);
-    let told = |frame: &&Frame| {
-        let name = frame.name.split('[').next().unwrap_or_default();
-        let is_eval = name == "(eval STRING)" || name.starts_with("(require ");
-        let name = if is_eval { "(eval)" } else { name };
-        format!("{name}:{}", frame.line)
-    };
-    let mut stack: Vec<String> = stack.iter().filter(is_frame).map(told).collect();
-    if let Some(last) = stack.last_mut() {
-        let end = last.rfind(':').unwrap_or(last.len());
-        last.truncate(end);
-    }
-    stack
-}
 
 #[test]
 fn stacks_are_what_caller_says() {

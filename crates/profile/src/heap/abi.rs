@@ -1,6 +1,8 @@
 //! Where things lie in what a perl has allocated: values, globs, hashes, pads and operators, by the
 //! names of the fields in perl's headers. Offsets in bytes; x86-64, perl 5.34 to 5.42.
 
+use crate::abi::Layout;
+
 pub const SV_REFCNT: usize = 8;
 
 pub const IV: u32 = 1;
@@ -74,9 +76,6 @@ pub const AUX_NAME_COUNT: u64 = 0x1c;
 pub const AUX_MRO_META: u64 = 0x20;
 
 pub const PADLIST_BYTES: usize = 24;
-pub const PADNAME_BYTES: usize = 48;
-pub const PADNAME_LEN: usize = 0x28;
-pub const PADNAME_FLAGS: usize = 0x29;
 pub const PADNAME_OUTER: u8 = 1;
 
 /// Of an operator.
@@ -106,20 +105,122 @@ pub const I_ARENAROOT: u64 = 0x100;
 /// Bytes of a body that are allocated, and how many in front of them are not: perl lets the
 /// pointer of a small body begin before it.
 #[must_use]
-pub fn body(kind: u32, has_aux: bool, aux_bytes: u64) -> Option<(u64, u64)> {
+pub fn body(kind: u32, has_aux: bool, layout: &Layout) -> Option<(u64, u64)> {
+    let aux_bytes = if has_aux { layout.hash_aux_bytes as u64 } else { 0 };
     Some(match kind {
         PV => (16, 16),
         INVLIST => (16, 40),
         PVIV => (16, 24),
         PVNV => (16, 32),
         PVMG | PVGV => (0, 48),
-        REGEXP => (0, 192),
+        REGEXP => (0, layout.regexp_bytes as u64),
         PVLV => (0, 80),
         PVAV | PVOBJ => (0, 40),
-        PVHV => (0, 32 + if has_aux { aux_bytes } else { 0 }),
+        PVHV => (0, 32 + aux_bytes),
         PVCV => (0, 104),
-        PVFM => (0, 112),
+        PVFM => (0, 104),
         PVIO => (0, 136),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashMap, env, fs, path::PathBuf, process::Command};
+
+    use super::*;
+    use crate::abi::Fingerprint;
+
+    const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/abi.c");
+
+    /// By perl's headers: those of the machine's perl, or of the system whose folder
+    /// `DROM_TEST_ROOT` names.
+    fn headers() -> HashMap<String, u64> {
+        let said = |words: &[&str]| {
+            let output = Command::new("perl").args(words).output().expect("perl is there");
+            String::from_utf8(output.stdout).expect("text")
+        };
+        let own = said(&["-MConfig", "-e", "print $Config{archlibexp}"]);
+        let root = env::var("DROM_TEST_ROOT").ok();
+        let core = root.map_or(PathBuf::from(own), |root| of_other(&root)).join("CORE");
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = folder.path().join("abi");
+        let flags = said(&["-MExtUtils::Embed", "-e", "ccopts"]);
+        let flags = flags.split_whitespace().filter(|flag| !flag.starts_with("-I"));
+        let mut compiler = Command::new("cc");
+        compiler.arg("-w").arg("-I").arg(core).args(flags).args(["-O2", PROGRAM, "-o"]);
+        compiler.arg(&program).arg("-Wl,--unresolved-symbols=ignore-all");
+        let built = compiler.output().expect("a compiler");
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        let output = Command::new(program).output().expect("it runs").stdout;
+        let text = String::from_utf8(output).expect("text");
+        let line = |line: &str| {
+            let (name, value) = line.split_once(' ')?;
+            Some((name.to_owned(), value.parse().ok()?))
+        };
+        text.lines().filter_map(line).collect()
+    }
+
+    fn of_other(root: &str) -> PathBuf {
+        let perls = PathBuf::from(root).join("usr/lib/x86_64-linux-gnu/perl");
+        let folders = fs::read_dir(perls).expect("a perl").flatten().map(|entry| entry.path());
+        folders.into_iter().find(|path| path.join("CORE").exists()).expect("headers")
+    }
+
+    /// Of this file, as it stands in it.
+    fn constants() -> Vec<(String, u64)> {
+        let text = include_str!("abi.rs");
+        let number = |word: &str| {
+            let word = word.trim().replace('_', "");
+            let hex = word.strip_prefix("0x").map(|hex| u64::from_str_radix(hex, 16).ok());
+            hex.unwrap_or_else(|| word.parse().ok())
+        };
+        let value = |text: &str| match text.split_once("<<") {
+            Some((a, b)) => Some(number(a)? << number(b)?),
+            None => text.split('|').map(number).try_fold(0, |sum, part| Some(sum | part?)),
+        };
+        let one = |line: &str| {
+            let (name, rest) = line.strip_prefix("pub const ")?.split_once(':')?;
+            let (_, text) = rest.strip_suffix(';')?.split_once('=')?;
+            Some((name.to_owned(), value(text)?))
+        };
+        text.lines().filter_map(one).collect()
+    }
+
+    #[test]
+    fn everything_lies_where_perls_headers_have_it() {
+        let headers = headers();
+        let mut compared = 0;
+        for (name, value) in constants() {
+            if let Some(said) = headers.get(&name) {
+                assert_eq!(value, *said, "{name}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 60, "{compared} of {}", headers.len());
+        let version = headers["VERSION"] as u8;
+        let perl = Fingerprint { revision: 5, version, subversion: 0, has_threads: true };
+        let layout = Layout::of(&perl).expect("known");
+        let sizes = [
+            (PV, "B_PV"),
+            (INVLIST, "B_INVLIST"),
+            (PVNV, "B_PVNV"),
+            (PVMG, "B_PVMG"),
+            (REGEXP, "B_REGEXP"),
+            (PVLV, "B_PVLV"),
+            (PVAV, "B_PVAV"),
+            (PVCV, "B_PVCV"),
+            (PVFM, "B_PVFM"),
+            (PVIO, "B_PVIO"),
+        ];
+        for (kind, name) in sizes {
+            let (before, bytes) = body(kind, false, &layout).expect("a body");
+            assert_eq!(before + bytes, headers[name], "{name}");
+        }
+        assert_eq!(layout.hash_aux_bytes as u64, headers["AUX_BYTES"]);
+        assert_eq!(layout.padname_len as u64, headers["PADNAME_LEN"]);
+        assert_eq!(layout.padname_len as u64 + 1, headers["PADNAME_FLAGS"]);
+        assert_eq!(layout.context_size as u64, headers["CONTEXT"]);
+        assert_eq!(layout.interpreter_curstackinfo as u64, headers["I_CURSTACKINFO"]);
+    }
 }

@@ -103,10 +103,11 @@ impl Heap {
         let name = self
             .snapshot
             .word(self.snapshot.word(names.wrapping_add(8))?.wrapping_add(8 * u64::from(index)))?;
-        let bytes = self.snapshot.bytes(name, abi::PADNAME_BYTES)?;
-        let length = usize::from(bytes[abi::PADNAME_LEN]);
+        let at = self.perl.layout.padname_len;
+        let bytes = self.snapshot.bytes(name, at + 2)?;
+        let length = usize::from(bytes[at]);
         let text = self.snapshot.bytes(u64_at(bytes, 0), length)?;
-        let is_outer = bytes[abi::PADNAME_FLAGS] & abi::PADNAME_OUTER != 0;
+        let is_outer = bytes[at + 1] & abi::PADNAME_OUTER != 0;
         let is_named = length > 1 && matches!(text[0], b'$' | b'@' | b'%' | b'&');
         is_named.then(|| (String::from_utf8_lossy(text).into_owned(), is_outer))
     }

@@ -36,8 +36,10 @@ impl Walk<'_> {
     }
 
     fn body(&mut self, number: u32, head: &Head) {
-        let aux = self.perl.layout.hash_aux_bytes as u64;
-        let Some((before, bytes)) = abi::body(head.kind(), self.has_aux(head), aux) else { return };
+        let Some((before, bytes)) = abi::body(head.kind(), self.has_aux(head), &self.perl.layout)
+        else {
+            return;
+        };
         let chunk = self.chunks.holding(head.any.wrapping_add(before));
         if chunk.is_some() {
             self.ledger.piece(chunk, number, Class::Bodies, bytes);

@@ -168,11 +168,11 @@ fn told(args: &Args, asked: BTreeSet<i32>, stop: &AtomicBool) -> Result<ExitCode
     let taken = take(&asked, stop)?;
     let mut notes = Vec::new();
     if taken.ended > 0 {
-        let who = number_of(taken.ended, "process");
+        let who = number_of(taken.ended, "worker");
         notes.push(format!("{who} ended meanwhile, and what was counted there is lost"));
     }
     if taken.silent > 0 {
-        let who = number_of(taken.silent, "process");
+        let who = number_of(taken.silent, "worker");
         notes.push(format!(
             "{who} had nothing to tell within {} s: in a call that does not end, or without memory",
             PATIENCE.as_secs()
