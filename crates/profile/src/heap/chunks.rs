@@ -35,6 +35,21 @@ impl Chunk {
     }
 }
 
+/// What each thread of a program keeps of chunks that it has freed.
+struct Cache {
+    /// Of its chunk.
+    bytes: u64,
+    lists: usize,
+    /// It counts how many more it takes, in place of how many it has.
+    counts_room: bool,
+}
+
+/// Until glibc 2.41, and since then.
+const CACHES: [Cache; 2] = [
+    Cache { bytes: 0x290, lists: 64, counts_room: false },
+    Cache { bytes: 0x300, lists: 76, counts_room: true },
+];
+
 /// All chunks, by address.
 #[derive(Debug, Default)]
 pub struct Chunks {
@@ -127,11 +142,14 @@ impl Chunks {
         }
         while at + HEADER <= end {
             let header = snapshot.word(at + 8).unwrap_or(0);
-            let bytes = header & !FLAGS;
+            let size = header & !FLAGS;
+            // Since glibc 2.42 the size is less the header, and the word before it says of what
+            // pages they are.
+            let bytes = size.checked_next_multiple_of(PAGE).unwrap_or(0);
             let is_mapped = header & (FLAGS & !IN_USE_BEFORE) == MAPPED
-                && snapshot.word(at) == Some(0)
-                && bytes.is_multiple_of(PAGE)
-                && (PAGE..=end - at).contains(&bytes);
+                && snapshot.word(at).is_some_and(|word| word <= 1)
+                && (PAGE..=end - at).contains(&bytes)
+                && [bytes, bytes - HEADER].contains(&size);
             if is_mapped {
                 self.all.push(Chunk { at: at + HEADER, bytes, is_free: false });
             }
@@ -172,15 +190,11 @@ impl Chunks {
 
     /// Chunks that were freed lately look as if they were used.
     fn free_lists(&mut self, snapshot: &Snapshot, tops: &[u64]) {
-        const CACHE_LISTS: u64 = 64;
         for number in 0..self.all.len() {
             let Chunk { at, bytes, .. } = self.all[number];
-            // Each thread's cache is the first chunk that it got: counts, then lists.
-            if bytes == 0x290 && self.is_cache(snapshot, at) {
-                for list in 0..CACHE_LISTS {
-                    let head = snapshot.word(at + 0x80 + 8 * list).unwrap_or(0);
-                    self.free_list(snapshot, head, 0);
-                }
+            for cache in CACHES.iter().filter(|cache| cache.bytes == bytes) {
+                let heads = self.heads(snapshot, at, cache).unwrap_or_default();
+                heads.into_iter().for_each(|head| self.free_list(snapshot, head, 0));
             }
         }
         for top in tops {
@@ -193,15 +207,21 @@ impl Chunks {
         }
     }
 
-    /// Its counts are those of its lists.
-    fn is_cache(&self, snapshot: &Snapshot, at: u64) -> bool {
-        (0..64).all(|list| {
-            let bytes =
-                snapshot.bytes(at + 2 * list, 2).map_or(0, |b| u16::from_le_bytes([b[0], b[1]]));
-            let head = snapshot.word(at + 0x80 + 8 * list).unwrap_or(1);
-            let is_chunk = head != 0 && self.at(head).is_some();
-            (bytes > 0 && is_chunk) || (bytes == 0 && head == 0)
-        })
+    /// Of a thread's cache: counts, then where its lists begin. Its counts are those of its lists.
+    fn heads(&self, snapshot: &Snapshot, at: u64, cache: &Cache) -> Option<Vec<u64>> {
+        let bytes = snapshot.bytes(at, 2 * cache.lists)?;
+        let counts = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+        let counts: Vec<u16> = counts.collect();
+        let most = counts.iter().copied().max()?;
+        let lists = at + 2 * cache.lists as u64;
+        let heads: Option<Vec<u64>> =
+            (0..cache.lists as u64).map(|list| snapshot.word(lists + 8 * list)).collect();
+        let heads = heads?;
+        let is_so = heads.iter().zip(counts).all(|(head, count)| {
+            let is_empty = if cache.counts_room { count == most } else { count == 0 };
+            if is_empty { *head == 0 } else { *head != 0 && self.at(*head).is_some() }
+        });
+        is_so.then_some(heads)
     }
 
     /// `offset`: of a chunk's link behind what the list has of it.
@@ -267,6 +287,18 @@ mod tests {
         assert_eq!((chunks.at(0x10_010), chunks.at(0x10_018)), (Some(0), None));
         assert_eq!((chunks.holding(0x10_018), chunks.holding(0x11_030)), (Some(0), Some(1)));
         assert_eq!((chunks.holding(0x11_047), chunks.holding(0x10_000)), (Some(2), None));
+    }
+
+    /// As glibc lays it out, before 2.42 and since then.
+    #[test]
+    fn pages_of_their_own_are_found() {
+        for (size, bytes) in [(0x3000, 0x3000), (0x2ff0, 0x3000)] {
+            let mut region = vec![0; 0x5000];
+            region[0x1008..0x1010].copy_from_slice(&(size | MAPPED).to_le_bytes());
+            let region = Region { start: 0x10_000, bytes: region, name: String::new() };
+            let chunks = Chunks::of(&Snapshot::of(vec![region]));
+            assert_eq!(chunks.all(), [Chunk { at: 0x11_010, bytes, is_free: false }]);
+        }
     }
 
     #[test]
