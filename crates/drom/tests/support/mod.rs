@@ -123,9 +123,14 @@ impl Server {
     }
 
     /// Every process that descends from the server.
-    /// One of its workers.
+    /// One of its workers, as soon as there is one.
     pub fn worker(&self) -> i32 {
-        self.descendants().into_iter().find(|pid| helper(*pid).is_some()).expect("a worker")
+        let mut found = None;
+        let is_there = eventually(Duration::from_secs(10), || {
+            found = self.descendants().into_iter().find(|pid| helper(*pid).is_some());
+            found.is_some()
+        });
+        found.filter(|_| is_there).expect("a worker")
     }
 
     pub fn descendants(&self) -> Vec<i32> {

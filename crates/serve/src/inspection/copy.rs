@@ -33,7 +33,8 @@ pub fn begin(reader: i32) {
         }
         let took_ns = &*page.cast::<AtomicU64>();
         let began_ns = clock::monotonic_ns();
-        let pid = libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) as i32;
+        const NONE: libc::c_long = 0;
+        let pid = libc::syscall(libc::SYS_clone, NONE, NONE, NONE, NONE, NONE) as i32;
         if pid == 0 {
             stand(took_ns, reader);
         }
@@ -77,7 +78,9 @@ fn stand(took_ns: &AtomicU64, reader: i32) -> ! {
             libc::_exit(1);
         }
         // A connection that only we had would keep its client waiting.
-        libc::syscall(libc::SYS_close_range, 0, door - 1, 0);
+        if door > 0 {
+            libc::syscall(libc::SYS_close_range, 0, door - 1, 0);
+        }
         libc::syscall(libc::SYS_close_range, door + 1, u32::MAX, 0);
         while took_ns.load(Relaxed) == 0 {
             libc::sched_yield();
