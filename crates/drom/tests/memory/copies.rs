@@ -65,8 +65,8 @@ fn a_request_that_runs_does_not_notice() {
         assert!(looks > 1);
         assert_eq!(asking.join().expect("an answer"), "slept \n");
     });
-    // It is asked to end, and does so when it gets its turn.
-    let is_clean = || copy(worker).is_none() && files(worker) == before;
+    // It is asked to end, and does so when it gets its turn; the first connection may be gone.
+    let is_clean = || copy(worker).is_none() && files(worker) <= before;
     assert!(eventually(Duration::from_secs(10), is_clean), "{:?}", copy(worker));
 }
 
