@@ -25,7 +25,7 @@ pub use counters::Counters;
 pub use footprint::{Footprint, FootprintError, add_segments};
 pub use machine::{Fact, machine_record};
 pub use process::{
-    Memory, Process, Stat, all_processes, family, memory, self_cpu_s, threads, tree,
+    Memory, Process, Stat, all_processes, family, lives, memory, self_cpu_s, threads, tree,
 };
 pub use process_cpu::{RunState, process_cpu};
 pub use segments::{Segment, Segments};

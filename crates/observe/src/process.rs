@@ -90,6 +90,12 @@ pub fn all_processes() -> Vec<Stat> {
         .collect()
 }
 
+/// Also while it is stopped; not when it only waits to be waited for.
+#[must_use]
+pub fn lives(pid: i32) -> bool {
+    Stat::of(pid).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'))
+}
+
 /// Threads of a process, also the first one where that has ended before the others.
 #[must_use]
 pub fn threads(pid: i32) -> Vec<i32> {

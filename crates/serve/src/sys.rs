@@ -4,6 +4,7 @@
 use std::{
     io,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+    path::PathBuf,
     sync::atomic::AtomicU32,
     time::Duration,
 };
@@ -361,6 +362,13 @@ pub fn die_with_parent(signal: i32) {
 pub fn parent() -> i32 {
     // SAFETY: no pointers.
     unsafe { libc::getppid() }
+}
+
+/// Files in memory of this name among the descriptors of a process, as paths to open.
+pub fn memory_files(pid: i32, name: &str) -> io::Result<impl Iterator<Item = PathBuf> + use<>> {
+    let wanted = PathBuf::from(format!("/memfd:{name} (deleted)"));
+    let paths = std::fs::read_dir(format!("/proc/{pid}/fd"))?.flatten().map(|entry| entry.path());
+    Ok(paths.filter(move |path| std::fs::read_link(path).is_ok_and(|to| to == wanted)))
 }
 
 /// Signals every process below this one that has not made itself a session of its own; tells how

@@ -132,9 +132,15 @@ struct Failure {
     exit: Exit,
 }
 
+impl Failure {
+    fn of(message: impl ToString) -> Self {
+        Self { message: message.to_string(), exit: Exit::Failed }
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { message: error.to_string(), exit: Exit::Failed }
+        Self::of(error)
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use drom_observe::{Stat, process_cpu};
+use drom_observe::{lives, process_cpu};
 
 use super::{
     event::{Event, Setting},
@@ -130,7 +130,7 @@ impl Unseen {
 /// Those that have not ended.
 pub fn threads(pid: i32) -> Vec<i32> {
     let all = drom_observe::threads(pid);
-    let is_over = Stat::of(pid).is_none_or(|stat| matches!(stat.state, 'Z' | 'X'));
+    let is_over = !lives(pid);
     // The first thread may end before the others.
     if is_over { all.into_iter().filter(|tid| *tid != pid).collect() } else { all }
 }

@@ -7,7 +7,6 @@ use std::{
     io::{self, Read},
     mem,
     os::fd::AsRawFd,
-    path::PathBuf,
     time::Duration,
 };
 
@@ -15,7 +14,7 @@ use drom_observe::clock;
 use drom_perl::COUNTS;
 
 use super::{Wish, copy::NAME, signal};
-use crate::worker::HELPER_NAME;
+use crate::{sys, worker::HELPER_NAME};
 
 /// So long it may take a worker to hear.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -89,12 +88,7 @@ pub fn ask(pid: i32, wish: Wish) -> io::Result<()> {
 /// # Errors
 /// That it has ended, or is another user's.
 pub fn counts(pid: i32) -> io::Result<Option<Vec<u8>>> {
-    let wanted = format!("/memfd:{COUNTS} (deleted)");
-    for entry in fs::read_dir(format!("/proc/{pid}/fd"))? {
-        let path: PathBuf = entry?.path();
-        if !fs::read_link(&path).is_ok_and(|to| to.as_os_str() == &*wanted) {
-            continue;
-        }
+    for path in sys::memory_files(pid, COUNTS)? {
         let mut file = File::open(path)?;
         // SAFETY: no pointers.
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };

@@ -10,6 +10,8 @@ use std::{
     path::PathBuf,
 };
 
+use crate::sys;
+
 use super::{Address, CgiSlot, Header, MAGIC, NAME, Running, Slot, State, Text, VERSION};
 
 /// More than any server has; a number beyond it is no board's.
@@ -110,17 +112,12 @@ impl Window {
 
 /// The master alone has its board among its descriptors to write to; who looks on has it to read.
 fn board_of(pid: i32) -> io::Result<Option<PathBuf>> {
-    let wanted = format!("/memfd:{} (deleted)", NAME.to_string_lossy());
-    let entries = match fs::read_dir(format!("/proc/{pid}/fd")) {
+    let mut files = match sys::memory_files(pid, &NAME.to_string_lossy()) {
         Err(error) if is_gone(&error) => return Ok(None),
-        entries => entries?,
+        files => files?,
     };
-    let is_board = |path: &PathBuf| {
-        let may_write = |link: fs::Metadata| link.permissions().mode() & 0o200 != 0;
-        fs::read_link(path).is_ok_and(|to| to.as_os_str() == &*wanted)
-            && fs::symlink_metadata(path).is_ok_and(may_write)
-    };
-    Ok(entries.flatten().map(|entry| entry.path()).find(is_board))
+    let may_write = |link: fs::Metadata| link.permissions().mode() & 0o200 != 0;
+    Ok(files.find(|path| fs::symlink_metadata(path).is_ok_and(may_write)))
 }
 
 fn is_gone(error: &io::Error) -> bool {

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use drom_observe::{Footprint, Stat, clock};
+use drom_observe::{Footprint, clock, lives};
 use drom_profile::heap::{Books, Grown, Heap, Inventory, Line, Ops, Value, grown};
 use drom_serve::inspection::ask::Copy;
 
@@ -97,10 +97,9 @@ fn look(pid: i32) -> Result<Heap, String> {
 /// Or until it ends.
 fn rest(length: Duration, stop: &AtomicBool, pid: i32) {
     let end_ns = clock::monotonic_ns().saturating_add(length.as_nanos() as u64);
-    let lives = || Stat::of(pid).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'));
     loop {
         let left = Duration::from_nanos(end_ns.saturating_sub(clock::monotonic_ns()));
-        if left.is_zero() || stop.load(Relaxed) || !lives() {
+        if left.is_zero() || stop.load(Relaxed) || !lives(pid) {
             return;
         }
         clock::sleep(left.min(NAP));

@@ -19,16 +19,15 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         let message = "a script is counted to its end: -d is for --pid and --url".to_owned();
         return Err(Failure { message, exit: Exit::Usage });
     }
-    let failed = |message: String| Failure { message, exit: Exit::Failed };
     // What the module has loaded it removes itself; the rest goes away with this.
     let scratch = tempfile::Builder::new()
         .prefix("drom-")
         .tempdir()
-        .map_err(|error| failed(format!("no folder for the counts can be made: {error}")))?;
+        .map_err(|error| Failure::of(format!("no folder for the counts can be made: {error}")))?;
     let perl = scratch.path().join("perl");
     write_counter(&perl)
-        .map_err(|error| failed(error.to_string()))?
-        .map_err(|error| failed(format!("the counter cannot be written: {error}")))?;
+        .map_err(Failure::of)?
+        .map_err(|error| Failure::of(format!("the counter cannot be written: {error}")))?;
     let counts = scratch.path().join("counts");
     // Ctrl-C is for the script; what it has counted by then is told.
     let _ = super::watch_interrupts();
@@ -36,15 +35,15 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let status = wait(&mut child)?;
     match fs::read(&counts) {
         Ok(bytes) => {
-            let (profile, _) =
-                read(&bytes).map_err(|error| failed(format!("the counts are wrong: {error}")))?;
+            let (profile, _) = read(&bytes)
+                .map_err(|error| Failure::of(format!("the counts are wrong: {error}")))?;
             tell(args, &profile, &env::current_dir().unwrap_or_default())?;
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => crate::say::line(
             "drom profile: nothing was counted: the script ended by exec, _exit or a signal, or \
              did not begin",
         ),
-        Err(error) => return Err(failed(format!("the counts cannot be read: {error}"))),
+        Err(error) => return Err(Failure::of(format!("the counts cannot be read: {error}"))),
     }
     Ok(passed_on(status))
 }

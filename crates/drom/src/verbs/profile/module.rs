@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use drom_perl::write_counter;
 
 use super::Failure;
-use crate::exit::Exit;
 
 /// Write Devel::Drom, the module that counts, for `perl -d:Drom`
 #[derive(clap::Args)]
@@ -17,10 +16,9 @@ pub struct Module {
 
 impl Module {
     pub fn run(&self) -> Result<(), Failure> {
-        let failed = |message: String| Failure { message, exit: Exit::Failed };
         let folder = self.folder.display();
-        write_counter(&self.folder)
-            .map_err(|error| failed(error.to_string()))?
-            .map_err(|error| failed(format!("{folder}: Devel::Drom cannot be written: {error}")))
+        write_counter(&self.folder).map_err(Failure::of)?.map_err(|error| {
+            Failure::of(format!("{folder}: Devel::Drom cannot be written: {error}"))
+        })
     }
 }

@@ -3,10 +3,7 @@
 
 use std::{
     process::ExitCode,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::Duration,
 };
@@ -23,20 +20,16 @@ use crate::{exit::Exit, say};
 pub const DURATION: Duration = Duration::from_secs(10);
 
 pub fn run(args: &Args, url: &str) -> Result<ExitCode, Failure> {
-    let failed = |message: String| Failure { message, exit: Exit::Failed };
-    let target = Target::resolve(url).map_err(|error| failed(error.to_string()))?;
-    let (master, window) = server(&target).map_err(failed)?;
+    let target = Target::resolve(url).map_err(Failure::of)?;
+    let (master, window) = server(&target).map_err(Failure::of)?;
     let stop = watch_interrupts();
     let length = args.duration.unwrap_or(DURATION);
-    let is_over = Arc::new(AtomicBool::new(false));
-    let asking = ask(target, args.connections, length, Arc::clone(&is_over));
     let mut family = Family::of_pool(args.clock.into(), move || at_work(&window, master));
     let watch = Watch { duration: Some(length), ..watch(args) };
-    let ended = watch.run(&mut family, stop, |_| {});
-    is_over.store(true, Relaxed);
-    let answered = asking.join().unwrap_or_else(|_| Err("the requests came to nothing".to_owned()));
+    let (ended, answered) =
+        while_asked(target, args.connections, length, || watch.run(&mut family, stop, |_| {}));
     let profile = seen(family);
-    say::line(format!("drom profile: {}", told(answered.map_err(failed)?)));
+    say::line(format!("drom profile: {}", told(answered?)));
     tell(args, &profile, "/".as_ref())?;
     Ok(if ended? == Ended::Stopped { Exit::Interrupted } else { Exit::Done }.into())
 }
@@ -69,15 +62,21 @@ fn at_work(window: &Window, master: i32) -> Vec<i32> {
     workers.filter(|worker| worker.running.is_some()).map(|worker| worker.pid).collect()
 }
 
-pub fn ask(
+/// Asks as long as the work lasts, and no longer than so long. What came of both.
+pub fn while_asked<R>(
     target: Target,
     connections: u32,
     length: Duration,
-    is_over: Arc<AtomicBool>,
-) -> thread::JoinHandle<Result<Outcome, String>> {
+    work: impl FnOnce() -> R,
+) -> (R, Result<Outcome, Failure>) {
     let plan = Plan { connections, stop: Stop::After(length), ..Plan::get(target) };
-    thread::spawn(move || {
-        drom_load::run(&plan, &is_over, &mut |_| {}).map_err(|error| error.to_string())
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let asking = scope.spawn(|| drom_load::run(&plan, &is_over, &mut |_| {}));
+        let done = work();
+        is_over.store(true, Relaxed);
+        let answered = asking.join().map(|answered| answered.map_err(Failure::of));
+        (done, answered.unwrap_or_else(|_| Err(Failure::of("the requests came to nothing"))))
     })
 }
 

@@ -5,12 +5,12 @@ use std::{
     collections::BTreeSet,
     io,
     process::ExitCode,
-    sync::{Arc, atomic::AtomicBool, atomic::Ordering::Relaxed},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::Duration,
 };
 
 use drom_load::Target;
-use drom_observe::clock;
+use drom_observe::{clock, lives};
 use drom_profile::{Profile, read};
 use drom_report::format::number_of;
 use drom_serve::{
@@ -49,7 +49,7 @@ struct Taken {
 
 pub fn of_process(args: &Args, pid: i32) -> Result<ExitCode, Failure> {
     let stop = watch_interrupts();
-    let counters = match Window::open(pid).map_err(failed)? {
+    let counters = match Window::open(pid).map_err(Failure::of)? {
         Some(window) => Counters::Pool { master: pid, window },
         None => Counters::One(pid),
     };
@@ -58,21 +58,19 @@ pub fn of_process(args: &Args, pid: i32) -> Result<ExitCode, Failure> {
 }
 
 pub fn of_page(args: &Args, url: &str) -> Result<ExitCode, Failure> {
-    let target = Target::resolve(url).map_err(failed)?;
-    let (master, window) = served::server(&target).map_err(failed)?;
+    let target = Target::resolve(url).map_err(Failure::of)?;
+    let (master, window) = served::server(&target).map_err(Failure::of)?;
     let counters = Counters::Pool { master, window };
     let stop = watch_interrupts();
     let length = args.duration.unwrap_or(served::DURATION);
     // Who is idle counts at once.
     counters.ask(&mut BTreeSet::new())?;
     clock::sleep(LOOK * 10);
-    let is_over = Arc::new(AtomicBool::new(false));
-    let asking = served::ask(target, args.connections, length, Arc::clone(&is_over));
-    let asked = counters.count(Some(length), stop);
-    is_over.store(true, Relaxed);
-    let answered = asking.join().unwrap_or_else(|_| Err("the requests came to nothing".to_owned()));
+    let (asked, answered) = served::while_asked(target, args.connections, length, || {
+        counters.count(Some(length), stop)
+    });
     let asked = asked?;
-    say::line(format!("drom profile: {}", served::told(answered.map_err(failed)?)));
+    say::line(format!("drom profile: {}", served::told(answered?)));
     told(args, asked, stop)
 }
 
@@ -109,7 +107,7 @@ impl Counters {
                 {
                     is_anybody = true;
                 }
-                Err(error) => return Err(failed(words(pid, &error))),
+                Err(error) => return Err(Failure::of(words(pid, &error))),
             }
         }
         Ok(is_anybody)
@@ -119,7 +117,7 @@ impl Counters {
         match self {
             Self::One(pid) => vec![*pid],
             Self::Pool { master, window } => {
-                let view = window.look(*master).ok().filter(|_| is_alive(*master));
+                let view = window.look(*master).ok().filter(|_| lives(*master));
                 let workers = view.into_iter().flat_map(|view| view.workers);
                 workers.map(|worker| worker.pid).filter(|pid| *pid > 0).collect()
             }
@@ -139,13 +137,13 @@ fn take(asked: &BTreeSet<i32>, stop: &AtomicBool) -> Result<Taken, Failure> {
         match wait_for_counts(pid, deadline_ns, stop) {
             Ok(Some(bytes)) => {
                 let (profile, _) = read(&bytes)
-                    .map_err(|error| failed(format!("the counts are wrong: {error}")))?;
+                    .map_err(|error| Failure::of(format!("the counts are wrong: {error}")))?;
                 taken.profile.merge(&profile);
                 taken.processes += 1;
             }
             Ok(None) => taken.silent += 1,
             Err(error) if is_gone(&error) => taken.ended += 1,
-            Err(error) => return Err(failed(words(pid, &error))),
+            Err(error) => return Err(Failure::of(words(pid, &error))),
         }
         // Its lease would tell it so later.
         let _ = ask(pid, Wish::CountOver);
@@ -180,7 +178,7 @@ fn told(args: &Args, asked: BTreeSet<i32>, stop: &AtomicBool) -> Result<ExitCode
     }
     notes.iter().for_each(|note| say::line(format!("drom profile: {note}")));
     if taken.processes == 0 {
-        return Err(failed("nothing was counted"));
+        return Err(Failure::of("nothing was counted"));
     }
     tell(args, &taken.profile, "/".as_ref())?;
     Ok(if was_stopped { Exit::Interrupted } else { Exit::Done }.into())
@@ -188,10 +186,6 @@ fn told(args: &Args, asked: BTreeSet<i32>, stop: &AtomicBool) -> Result<ExitCode
 
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
-}
-
-fn is_alive(pid: i32) -> bool {
-    drom_observe::Stat::of(pid).is_some_and(|stat| stat.state != 'Z')
 }
 
 fn words(pid: i32, error: &io::Error) -> String {
@@ -206,8 +200,4 @@ fn words(pid: i32, error: &io::Error) -> String {
         _ if is_gone(error) => format!("there is no process {pid}"),
         _ => format!("process {pid} cannot be asked to count: {error}"),
     }
-}
-
-fn failed(message: impl ToString) -> Failure {
-    Failure { message: message.to_string(), exit: Exit::Failed }
 }
